@@ -86,6 +86,41 @@ const CASES: [Case; 12] = [
     ),
 ];
 
+/// Runs whose replay memory has several shards on the GPU.
+const SHARDS: [Case; 6] = [
+    (
+        "sac",
+        "env_id = \"pendulum\"\nalgorithm = \"sac\"\nnum_envs = 4\nnum_steps = 8\nlearning_starts = 32\n\
+         [env]\nepisode_length = 13",
+    ),
+    (
+        "td3, odd widths, clipped",
+        "env_id = \"pendulum\"\nalgorithm = \"td3\"\nnum_envs = 8\nnum_steps = 8\nhidden = [40, 65, 24]\n\
+         activation = \"tanh\"\nmax_grad_norm = 0.5\nbatch_size = 144\nn_step = 3\nlearning_starts = 48\n\
+         gradient_steps = 2\ntrain_freq = 2\nbuffer_size = 200",
+    ),
+    (
+        "ddpg, noise that goes on",
+        "env_id = \"pendulum\"\nalgorithm = \"ddpg\"\nnum_envs = 36\nnum_steps = 4\nhidden = [64]\n\
+         noise = \"ou\"\nlearning_starts = 0",
+    ),
+    (
+        "td3, distributions",
+        "env_id = \"pendulum\"\nalgorithm = \"fast_td3\"\nnum_envs = 16\nnum_steps = 4\nhidden = [64, 48]\n\
+         batch_size = 192\nlearning_starts = 0\natoms = 51\nvalue_min = -40\nvalue_max = 2",
+    ),
+    (
+        "sac, prioritised",
+        "env_id = \"pendulum\"\nalgorithm = \"sac\"\nnum_envs = 4\nnum_steps = 8\nlearning_starts = 24\n\
+         hidden = [32]\nbuffer_size = 500\nprioritised = true\npriority_beta = [[0, 0.4], [200, 1.0]]",
+    ),
+    (
+        "dueling dqn, several agents, prioritised",
+        "env_id = \"tag_gridworld\"\nalgorithm = \"dqn\"\nnum_envs = 8\nnum_steps = 4\nhidden = [48, 48]\n\
+         prioritised = true\ndueling = true\nn_step = 2\nlearning_starts = 0\n[policy.all]\ngroups = [\"tagger\", \"runner\"]",
+    ),
+];
+
 /// Taggers that learn from rollouts beside runners that learn from a replay memory.
 const MIXED: Case = (
     "a2c beside dqn",
@@ -122,33 +157,27 @@ fn main() -> ExitCode {
     for reason in [&no_compiler, &no_device].into_iter().flatten() {
         println!("ignored: {reason}");
     }
+    let missing = Missing { compiler: no_compiler.is_some(), device: no_device.is_some() };
     let mut trials = Vec::new();
     for (name, keys) in [CASES[0], CASES[1], CASES[4]] {
-        let trial = |test: &str, run: fn(&TrainConfig) -> Result<()>, ignored: bool| {
-            let run = move || run(&config(keys, "bf16")?);
-            Trial::test(format!("{test}: bf16, {name}"), run).with_ignored_flag(ignored)
-        };
-        trials.push(trial("off_policy_compiles", compiles, no_compiler.is_some()));
-        trials.push(trial("cuda_off_policy_pieces_are_the_cpus", near, no_device.is_some()));
-        trials.push(trial("cuda_off_policy_programs_are_their_pieces", whole, no_device.is_some()));
-        trials.push(trial("cuda_off_policy_repeats_and_resumes", resumes, no_device.is_some()));
-        trials.push(trial("cuda_off_policy_runs_are_the_cpus", runs, no_device.is_some()));
+        trials.extend(missing.trials(&format!("bf16, {name}"), keys, "bf16", true));
     }
     for (i, (name, keys)) in CASES.into_iter().enumerate() {
         for (j, precision) in ["fp16", "fp32"].into_iter().enumerate() {
-            let mut trial = |test: &str, run: fn(&TrainConfig) -> Result<()>, ignored: bool| {
-                let run = move || run(&config(keys, precision)?);
-                let trial = Trial::test(format!("{test}: {precision}, {name}"), run);
-                trials.push(trial.with_ignored_flag(ignored));
-            };
             // The compiler takes its time.
-            if (i + j) % 2 == 0 {
-                trial("off_policy_compiles", compiles, no_compiler.is_some());
-            }
-            trial("cuda_off_policy_pieces_are_the_cpus", near, no_device.is_some());
-            trial("cuda_off_policy_programs_are_their_pieces", whole, no_device.is_some());
-            trial("cuda_off_policy_repeats_and_resumes", resumes, no_device.is_some());
-            trial("cuda_off_policy_runs_are_the_cpus", runs, no_device.is_some());
+            let compiled = (i + j) % 2 == 0;
+            trials.extend(missing.trials(
+                &format!("{precision}, {name}"),
+                keys,
+                precision,
+                compiled,
+            ));
+        }
+    }
+    for (name, keys) in SHARDS {
+        for (shards, precision) in [(2, "fp16"), (4, "fp32")] {
+            let name = format!("{precision}, {shards} shards, {name}");
+            trials.extend(missing.trials(&name, &in_shards(keys, shards), precision, true));
         }
     }
     for precision in ["fp16", "fp32"] {
@@ -165,6 +194,10 @@ fn main() -> ExitCode {
         let trial = Trial::test(name, move || fleet(case.1, precision));
         trials.push(trial.with_ignored_flag(no_device.is_some()));
     }
+    let sharded = Trial::test("cuda_off_policy_fleet: fp16, 2 shards, sac, prioritised", || {
+        fleet(&in_shards(SHARDS[4].1, 2), "fp16")
+    });
+    trials.push(sharded.with_ignored_flag(no_device.is_some()));
     let together = Trial::bench("cuda_off_policy_rate: pendulum, 64 seeds at once", |test_mode| {
         (!test_mode).then(|| fleet_rate(64)).transpose()
     });
@@ -179,8 +212,38 @@ fn main() -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
+/// What is not there, so that some tests are ignored.
+#[derive(Clone, Copy)]
+struct Missing {
+    compiler: bool,
+    device: bool,
+}
+
+impl Missing {
+    /// What is to hold of every run, and of its texts if they are to be `compiled`.
+    fn trials(self, name: &str, keys: &str, precision: &'static str, compiled: bool) -> Vec<Trial> {
+        let trial = |test: &str, run: fn(&TrainConfig) -> Result<()>, ignored: bool| {
+            let keys = keys.to_string();
+            let run = move || run(&config(&keys, precision)?);
+            Trial::test(format!("{test}: {name}"), run).with_ignored_flag(ignored)
+        };
+        let mut trials = vec![
+            trial("cuda_off_policy_pieces_are_the_cpus", near, self.device),
+            trial("cuda_off_policy_programs_are_their_pieces", whole, self.device),
+            trial("cuda_off_policy_repeats_and_resumes", resumes, self.device),
+            trial("cuda_off_policy_runs_are_the_cpus", runs, self.device),
+        ];
+        trials.extend(compiled.then(|| trial("off_policy_compiles", compiles, self.compiler)));
+        trials
+    }
+}
+
 fn config(keys: &str, precision: &str) -> Result<TrainConfig> {
     cuda_cases::config(&format!("precision = \"{precision}\"\n{keys}"))
+}
+
+fn in_shards(keys: &str, shards: usize) -> String {
+    format!("shards = {shards}\n{keys}")
 }
 
 /// Relative errors of outputs and of derivatives.

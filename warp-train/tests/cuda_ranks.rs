@@ -6,7 +6,7 @@
 
 mod cuda_cases;
 
-use cuda_cases::go_on::go_on;
+use cuda_cases::go_on::{go_on, go_on_elsewhere};
 use cuda_cases::small::compiles_on;
 use cuda_cases::{
     Case, Done, NEAR, NEAR_IN_MINIBATCHES, Result, config, near, no_compiler, no_device, on_cpu,
@@ -144,6 +144,17 @@ const REPLAY: [Case; 8] = [
          learning_starts = 0",
     ),
 ];
+/// Runs whose gradients are more than 16 MiB of both ranks: NCCL sums them.
+const LARGE: Case = (
+    "wide, large gradients",
+    "env_id = \"acrobot\"\nnum_envs = 16\nnum_steps = 10\nhidden = [1024, 1024, 1024]\nnum_minibatches = 1\n\
+     update_epochs = 1",
+);
+const LARGE_REPLAY: Case = (
+    "replay, large gradients",
+    "env_id = \"pendulum\"\nalgorithm = \"sac\"\nnum_envs = 2\nnum_steps = 4\nlearning_starts = 8\n\
+     hidden = [1024, 1024, 1024]\nbatch_size = 64",
+);
 /// Taggers that learn from rollouts beside runners that learn from a replay memory.
 const MIXED: Case = (
     "a2c beside dqn",
@@ -211,9 +222,32 @@ fn main() -> ExitCode {
         trials.push(trial("cuda_ranks_are_near_the_cpus", replay_near_the_cpus, few.is_some()));
         trials.push(trial("cuda_ranks_go_on", goes_on, few.is_some()));
         trials.push(trial("cuda_ranks_go_on_alone", goes_on_alone, few.is_some()));
+        trials.push(trial("cuda_ranks_go_on_elsewhere", goes_on_elsewhere, few.is_some()));
         trials.push(trial("cuda_ranks_through_nccl_have_the_same_bits", links_are_equal, no_nccl));
     }
+    trials.extend(large(no_compiler.is_some(), no_nccl));
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+/// What is to hold where NCCL sums gradients: all but the order of sums, which is NCCL's.
+fn large(no_compiler: bool, no_nccl: bool) -> Vec<Trial> {
+    let trial = |test: &str, (name, keys): Case, run: fn(&str) -> Result<()>, ignored: bool| {
+        let run = move || {
+            let _alone = GPUS.write();
+            run(keys)
+        };
+        Trial::test(format!("{test}: {name}"), run).with_ignored_flag(ignored)
+    };
+    vec![
+        trial("ranks_compile", LARGE, wide_compiles_for_ranks, no_compiler),
+        trial("cuda_ranks_are_equal_and_repeat", LARGE, equal_and_repeats, no_nccl),
+        trial("cuda_ranks_are_near_the_cpus", LARGE, near_the_cpus, no_nccl),
+        trial("cuda_ranks_go_on_on_one_gpu", LARGE, goes_on_on_one, no_nccl),
+        trial("ranks_compile", LARGE_REPLAY, replay_compiles_for_ranks, no_compiler),
+        trial("cuda_ranks_are_equal_and_repeat", LARGE_REPLAY, equal_and_repeats, no_nccl),
+        trial("cuda_ranks_are_near_the_cpus", LARGE_REPLAY, replay_near_the_cpus, no_nccl),
+        trial("cuda_ranks_go_on_elsewhere", LARGE_REPLAY, goes_on_elsewhere, no_nccl),
+    ]
 }
 
 /// Why several ranks can't be run here.
@@ -409,30 +443,48 @@ fn near_the_cpus(keys: &str) -> Result<()> {
     Ok(())
 }
 
+/// With a shard for each rank, and with two.
 fn replay_compiles_for_ranks(keys: &str) -> Result<()> {
-    let link = threads(RANKS, Duration::from_secs(1)).swap_remove(1);
-    let config = config(keys)?.on_rank(World::new(1, RANKS, link))?;
-    for (source, build) in off_policy_sources(&config, 1)? {
-        compile(&source, build, "sm_90a")?;
+    for config in [config(keys)?, of_shards(config(keys)?, 2 * RANKS)] {
+        let link = threads(RANKS, Duration::from_secs(1)).swap_remove(1);
+        let config = config.on_rank(World::new(1, RANKS, link))?;
+        for (source, build) in off_policy_sources(&config, 1)? {
+            compile(&source, build, "sm_90a")?;
+        }
     }
     Ok(())
 }
 
 /// How far runs with replay memories may be from the CPU's after three iterations: as far as those of one GPU.
+fn replay_bounds(config: &TrainConfig) -> (f64, f64) {
+    match config.policies[0].config.precision {
+        Precision::Single => (1e-4, 1e-4),
+        _ => (0.02, 1.0),
+    }
+}
+
+/// With a shard for each rank, and with two.
 fn replay_near_the_cpus(keys: &str) -> Result<()> {
     for ranks in numbers() {
-        let config = of_ranks(keys, ranks)?;
-        let of = Of { ranks, carrier: Carrier::Suited };
-        let found = on_ranks(&config, 3, of)?.swap_remove(0);
-        let bounds = match config.policies[0].config.precision {
-            Precision::Single => (1e-4, 1e-4),
-            _ => (0.02, 1.0),
-        };
-        let mut alone = config;
-        alone.run.shards = Some(ranks);
-        let expected = on_cpu(&alone, &mut *warp_train::native::learner(&alone, 1)?, 0, 3)?;
-        let distance = near(&found, &expected, bounds)?;
-        println!("{distance:.2e}, {ranks} ranks: {}", keys.lines().next().unwrap_or_default());
+        for shards in [ranks, 2 * ranks] {
+            let config = of_shards(of_ranks(keys, ranks)?, shards);
+            let of = Of { ranks, carrier: Carrier::Suited };
+            let found = on_ranks(&config, 3, of)?.swap_remove(0);
+            let expected = on_cpu(&config, &mut *warp_train::native::learner(&config, 1)?, 0, 3)?;
+            let distance = near(&found, &expected, replay_bounds(&config))?;
+            let keys = keys.lines().next().unwrap_or_default();
+            println!("{distance:.2e}, {shards} shards of {ranks} ranks: {keys}");
+        }
+    }
+    Ok(())
+}
+
+/// From a checkpoint of two GPUs one goes on, and so does the CPU, whose sums differ more.
+fn goes_on_elsewhere(keys: &str) -> Result<()> {
+    for shards in [RANKS, 2 * RANKS] {
+        let config = of_shards(config(keys)?, shards);
+        let (_, of_cpu) = replay_bounds(&config);
+        go_on_elsewhere(&config, RANKS, [of_cpu.min(0.1), of_cpu])?;
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr::null_mut;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
+use warp_core::DType;
 
 /// Where the library is named, if not by its usual names.
 pub const WARP_NCCL: &str = "WARP_NCCL";
@@ -20,6 +21,10 @@ const SUCCESS: c_int = 0;
 const IN_PROGRESS: c_int = 7;
 /// `ncclUint8`.
 const BYTES: c_int = 1;
+/// `ncclFloat32`.
+const FLOATS: c_int = 7;
+/// `ncclSum`.
+const SUM: c_int = 0;
 /// How often a call that goes on is asked for.
 const TURN: Duration = Duration::from_micros(20);
 /// Bytes of a communicator's name.
@@ -95,6 +100,7 @@ functions! {
     async_error: b"ncclCommGetAsyncError\0" fn(Handle, *mut c_int) -> c_int;
     abort: b"ncclCommAbort\0" fn(Handle) -> c_int;
     all_gather: b"ncclAllGather\0" fn(*const c_void, *mut c_void, usize, c_int, Handle, *mut c_void) -> c_int;
+    all_reduce: b"ncclAllReduce\0" fn(*const c_void, *mut c_void, usize, c_int, c_int, Handle, *mut c_void) -> c_int;
     group_start: b"ncclGroupStart\0" fn() -> c_int;
     group_end: b"ncclGroupEnd\0" fn() -> c_int;
     error_string: b"ncclGetErrorString\0" fn(c_int) -> *const c_char;
@@ -164,7 +170,10 @@ pub fn nccl_name() -> Result<Vec<u8>> {
     Ok(id.0.map(|byte| byte as u8).to_vec())
 }
 
-/// A rank among those that gather arrays, on its device's stream. What NCCL has for it stays until the process ends:
+/// An array that a rank gives, and one that it gets.
+type Pair<'a> = (&'a DeviceArray, &'a DeviceArray);
+
+/// A rank among those that gather and sum arrays, on its device's stream. What NCCL has for it stays until the process ends:
 /// to free it, all ranks would have to be there, and one of them may be gone.
 #[derive(Debug)]
 pub struct Communicator {
@@ -228,28 +237,21 @@ impl Communicator {
         }
     }
 
-    /// Copies arrays of all ranks, in their order, behind each other, on the device's stream: each pair is what
-    /// this rank gives, and where those of all ranks go.
+    /// Copies arrays of all ranks, in their order, behind each other, and adds those to be `summed` up, f32, in an
+    /// order that NCCL chooses; on the device's stream, all in one go. Each pair is what this rank gives, and where
+    /// those of all ranks or their sum go.
     ///
     /// # Errors
     /// Arrays that do not fit or are on another GPU, or ranks that have lost each other.
-    pub fn all_gather(&self, pairs: &[(&DeviceArray, &DeviceArray)]) -> Result<()> {
+    pub fn exchange(&self, gathered: &[Pair<'_>], summed: &[Pair<'_>]) -> Result<()> {
         let functions = functions()?;
-        let doing = "gathering arrays through NCCL";
-        for (from, to) in pairs {
-            let here =
-                |array: &DeviceArray| Arc::ptr_eq(array.device().stream(), self.device.stream());
-            if !here(from) || !here(to) {
-                let (from, to) = (from.name(), to.name());
-                return Err(failed(doing, &format!("\"{from}\" or \"{to}\" is on another GPU")));
-            }
-            if to.bytes() < from.bytes() * self.size {
-                let (from, to, n) = (from.name(), to.name(), self.size);
-                return Err(failed(
-                    doing,
-                    &format!("\"{to}\" is too small for \"{from}\" of {n} ranks"),
-                ));
-            }
+        let doing = "exchanging arrays through NCCL";
+        let wrong = |reason: String| failed(doing, &reason);
+        gathered.iter().try_for_each(|pair| self.check_pair(*pair, self.size)).map_err(wrong)?;
+        summed.iter().try_for_each(|pair| self.check_pair(*pair, 1)).map_err(wrong)?;
+        let is_other = |(from, _): &&Pair<'_>| from.dtype() != DType::F32;
+        if let Some((from, _)) = summed.iter().find(is_other) {
+            return Err(failed(doing, &format!("\"{}\" is not of f32", from.name())));
         }
         let handle = self.handle.get();
         if handle.is_null() {
@@ -257,26 +259,47 @@ impl Communicator {
         }
         self.device.bind()?;
         let mut turn = self.device.turn();
-        turn.keep(|| pairs.iter().map(|(a, b)| ((*a).clone(), (*b).clone())).collect::<Vec<_>>());
+        let pairs = gathered.iter().chain(summed);
+        turn.keep(|| pairs.map(|(a, b)| ((*a).clone(), (*b).clone())).collect::<Vec<_>>());
         let stream = self.device.stream().cu_stream().cast::<c_void>();
+        let ends = |(from, to): &Pair<'_>| (from.ptr() as *const c_void, to.ptr() as *mut c_void);
+        let goes_on = |code: c_int| code == SUCCESS || code == IN_PROGRESS;
         // SAFETY: addresses and lengths are those of arrays of this device, which stay until its stream has
         // passed this: launches and copies wait for their turn, and what is recorded keeps them.
         let code = unsafe {
             let mut code = (functions.group_start)();
-            for (from, to) in pairs {
-                let (from, n) = (from.ptr() as *const c_void, from.bytes());
-                let to = to.ptr() as *mut c_void;
+            for pair in gathered {
+                let ((from, to), n) = (ends(pair), pair.0.bytes());
                 let one = (functions.all_gather)(from, to, n, BYTES, handle, stream);
-                code = if code == SUCCESS || code == IN_PROGRESS { one } else { code };
+                code = if goes_on(code) { one } else { code };
+            }
+            for pair in summed {
+                let ((from, to), n) = (ends(pair), pair.0.len());
+                let one = (functions.all_reduce)(from, to, n, FLOATS, SUM, handle, stream);
+                code = if goes_on(code) { one } else { code };
             }
             let end = (functions.group_end)();
-            if code == SUCCESS || code == IN_PROGRESS { end } else { code }
+            if goes_on(code) { end } else { code }
         };
         drop(turn);
         if code != IN_PROGRESS {
             check(functions, handle, code, doing)?;
         }
         self.settle(doing)
+    }
+
+    /// Checks that both arrays are here, and that so many copies of the one fit into the other; the error says what
+    /// is wrong.
+    fn check_pair(&self, (from, to): Pair<'_>, copies: usize) -> std::result::Result<(), String> {
+        let here = |array: &DeviceArray| Arc::ptr_eq(array.device().stream(), self.device.stream());
+        let (given, got) = (from.name(), to.name());
+        if !here(from) || !here(to) {
+            return Err(format!("\"{given}\" or \"{got}\" is on another GPU"));
+        }
+        if to.bytes() < from.bytes() * copies {
+            return Err(format!("\"{got}\" is too small for {copies} copies of \"{given}\""));
+        }
+        Ok(())
     }
 
     /// Whether it was aborted: what was recorded with it may not be replayed.

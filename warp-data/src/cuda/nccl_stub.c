@@ -1,4 +1,4 @@
-// Stands for NCCL in the tests of its loader: answers as NCCL does, and gathers nothing.
+// Stands for NCCL in the tests of its loader: answers as NCCL does, and gathers and sums nothing.
 //
 // VERSION is what it says of itself; WITHOUT_ALL_GATHER leaves a function out.
 #include <stddef.h>
@@ -62,6 +62,10 @@ int ncclAllGather(const void* from, void* to, size_t n, int type, void* comm, vo
     return SUCCESS;
 }
 #endif
+
+int ncclAllReduce(const void* from, void* to, size_t n, int type, int op, void* comm, void* stream) {
+    return SUCCESS;
+}
 
 int ncclGroupStart(void) { return SUCCESS; }
 

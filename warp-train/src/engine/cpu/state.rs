@@ -52,6 +52,11 @@ impl CpuEngine {
     ) -> Result<(), String> {
         let model = &mut self.models[model.0];
         model.gradients = model.find(tensors, "")?;
+        // Shards are summed: the first has it all.
+        model.of_shards.iter_mut().for_each(|gradient| gradient.fill(0.0));
+        if let Some(first) = model.of_shards.first_mut() {
+            first.copy_from_slice(&model.gradients);
+        }
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use crate::algorithm::{
     CellId, ColumnId, Engine, FigureId, Gradients, ModelId, OptimiserId, PassId, Planned, RowsId,
     Variant,
 };
-use crate::config::{Sharing, TrainConfig};
+use crate::config::TrainConfig;
 use crate::engine::EngineState;
 use crate::engine::cpu::CpuEngine;
 use crate::engine::off_policy::planned;
@@ -137,8 +137,8 @@ fn engines(config: &TrainConfig, envs: &[&mut CudaVecEnv]) -> Result<(CpuEngine,
     let policy = &config.policies[0];
     let setting = Setting::new(config, (0, 0)).beside(envs.len());
     let plan = || planned(config, policy).map(|planned| planned.plan);
-    let mut cpu =
-        CpuEngine::new(plan()?, setting.place, &Sharing::default(), policy.config.activation, 1)?;
+    let (sharing, activation) = (config.sharing(), policy.config.activation);
+    let mut cpu = CpuEngine::new(plan()?, setting.place, &sharing, activation, 1)?;
     let mut gpu = CudaEngine::new(plan()?, setting, (&vec![config.run.seed; envs.len()], envs))?;
     fill(&mut cpu, gpu.setting.place.n_rows, &gpu.agents);
     cpu.set_cells(0, false);

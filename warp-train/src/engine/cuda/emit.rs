@@ -3,6 +3,7 @@
 use super::layout::{Layer, RowTiles, TILE};
 use super::op::{Op, Wanted};
 use super::schedule::Segment;
+use super::shards;
 use super::text::{ProgramContext, namespace};
 use crate::algorithm::{ModelId, OptimiserId, Pass, PassId, RowsId, RowsOf};
 use crate::engine::cpu::ACTING_BITS;
@@ -144,7 +145,9 @@ impl<'a> Emitter<'a> {
             Op::Descend(id) | Op::Sum(id) => tiles(&self.context.plan.optimisers[id.0].models),
             Op::Blend(models, _) | Op::Pack(models) => tiles(models),
             Op::Figures(figures) => figures.len(),
-            Op::Admit | Op::Pick | Op::Prioritise | Op::Odds | Op::Weigh => 1,
+            Op::Admit | Op::Pick | Op::Prioritise | Op::Odds | Op::Weigh => {
+                self.context.division.shards
+            }
             _ => 0,
         }
     }
@@ -161,6 +164,7 @@ impl<'a> Emitter<'a> {
     fn single(&self, op: &Op) -> String {
         match op {
             Op::Turn => "        turn_ring(m);\n".into(),
+            Op::Raise if self.context.has_shards() => shards::RAISE.into(),
             Op::Raise => "        raise_largest(m);\n".into(),
             Op::Advance => "        m.counters[COUNTER_UPDATES] += 1u;\n".into(),
             Op::Count(OptimiserId(i)) => {
@@ -206,11 +210,11 @@ impl<'a> Emitter<'a> {
             Op::Blend(targets, tau) => self.blend(targets, tau.0, self.item_threads(op)),
             Op::Pack(models) => self.pack(models, self.item_threads(op)),
             Op::Figures(figures) => self.figures(figures),
-            Op::Admit => "    admit(m);\n".into(),
-            Op::Pick => "    pick(m);\n".into(),
-            Op::Prioritise => "    prioritise(m);\n".into(),
-            Op::Odds => "    tell_odds(m);\n".into(),
-            Op::Weigh => "    weigh(m);\n".into(),
+            Op::Admit => self.of_priorities("admit"),
+            Op::Pick => self.of_priorities("pick"),
+            Op::Prioritise => self.of_priorities("prioritise"),
+            Op::Odds => self.of_priorities("tell_odds"),
+            Op::Weigh => self.of_priorities("weigh"),
             _ => String::new(),
         };
         self.last_meets = body.contains("team_sync");
@@ -219,6 +223,12 @@ impl<'a> Emitter<'a> {
             "// {op:?}\n__device__ inline void {name}({parameters}) {{\n{body}}}"
         );
         name + "("
+    }
+
+    /// Work on the priorities of all that is here, or of one of several shards.
+    fn of_priorities(&self, function: &str) -> String {
+        let memory = if self.context.has_shards() { "of_shard(m, item)" } else { "m" };
+        format!("    {function}({memory});\n")
     }
 
     /// The rows of a tile that there are.

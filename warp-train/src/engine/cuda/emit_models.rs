@@ -5,6 +5,7 @@ use super::layout::{Layer, Layout, Part, TILE, TileGroup};
 use super::op::Follow;
 use super::ranks;
 use crate::algorithm::{FigureId, ModelId, OptimiserId, PassId};
+use crate::engine::link;
 use std::fmt::Write;
 
 impl Emitter<'_> {
@@ -199,10 +200,11 @@ impl Emitter<'_> {
         let (plan, layout) = (self.context.plan, self.context.layout);
         let models = &plan.optimisers[o].models;
         let n: usize = models.iter().map(|id| layout.model(*id).parameters.len()).sum();
+        let copies = link::copies(n, self.context.division.ranks);
         self.each_tile(models, 1, |model, _, _| {
             let behind = ranks::place(plan, layout, model).map_or(0, |(_, behind)| behind);
             let from = format!("m.heard[{o}][rank * {n}ll + to + {behind}ll]");
-            sum_of_copies("rank", self.context.ranks, &from, "m.gradient[to]")
+            sum_of_copies("rank", copies, &from, "m.gradient[to]")
         })
     }
 

@@ -4,9 +4,10 @@
 use super::layout::{Layout, Machine};
 use super::memory::numbers;
 use super::op::{self, How, Op};
+use super::ranks::{self, Division};
 use super::schedule::{Part, cut, fuse};
 use super::text::ProgramContext;
-use super::{CudaEngine, Setting, ranks};
+use super::{CudaEngine, Setting};
 use crate::algorithm::{Algorithm, Plan, Planned, Variant};
 use crate::algorithm::{PolicyConfig, PolicyFigures, PolicyPlan};
 use crate::config::TrainConfig;
@@ -45,9 +46,9 @@ impl Programs {
         policy: &PolicyPlan,
         algorithm: &dyn Algorithm,
         plan: &Plan,
-        (layout, ranks): (&Layout, usize),
+        (layout, division): (&Layout, Division),
     ) -> Result<Self> {
-        let (kept, how) = (policy.config.to_train, How::of(plan, layout, ranks));
+        let (kept, how) = (policy.config.to_train, How::of(plan, layout, division));
         let updating = (0..algorithm.n_variants()).map(|variant| {
             let ops = op::updating(algorithm, Variant(variant), how)?;
             ops.iter().try_for_each(|op| op.check(plan))?;
@@ -92,13 +93,13 @@ pub(crate) fn sources_of(
 ) -> Result<Vec<Source>> {
     let policy = &config.policies[setting.place.policy];
     let Planned { plan, algorithm } = planned(config, policy)?;
-    let (plan, ranks) = (setting.part(plan), setting.ranks.size());
+    let (plan, division) = (setting.part(plan), setting.division());
     let layout = Layout::new(&plan, setting.place.n_rows, machine, setting.precision);
-    let programs = Programs::new(policy, &*algorithm, &plan, (&layout, ranks))?;
+    let programs = Programs::new(policy, &*algorithm, &plan, (&layout, division))?;
     let (plan, layout, runs) = (&plan, &layout, machine.runs());
     let Setting { place, agents, .. } = &setting;
-    let context = ProgramContext { plan, layout, place, agents, runs, ranks, machine };
-    let gathers = (ranks > 1).then(|| ranks::source(ranks));
+    let context = ProgramContext { plan, layout, place, agents, runs, division, machine };
+    let gathers = (division.ranks > 1).then(|| ranks::source(division.ranks));
     Ok(programs.all().iter().map(|ops| context.program(ops).source).chain(gathers).collect())
 }
 
@@ -117,10 +118,10 @@ impl Member {
         let policy = config.policies[setting.place.policy].clone();
         let Planned { plan, algorithm } = planned(config, &policy)?;
         let seeds: Vec<u64> = configs.iter().map(|config| config.run.seed).collect();
-        let n_ranks = setting.ranks.size();
+        let division = setting.division();
         let mut engine = CudaEngine::new(plan, setting, (&seeds, envs))?;
         engine.join(joining)?;
-        let layout = (&engine.layout, n_ranks);
+        let layout = (&engine.layout, division);
         let programs = Programs::new(&policy, &*algorithm, &engine.plan, layout)?;
         engine.prepare(&programs.all())?;
         let (updates, warming_up) = (0, true);

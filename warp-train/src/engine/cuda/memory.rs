@@ -2,7 +2,8 @@
 
 use super::layout::Layout;
 use super::priorities::PriorityArrays;
-use super::ranks::RankArrays;
+use super::ranks::{Division, RankArrays, Told};
+use super::ring::{RingArrays, ring_steps};
 use super::text::Agents;
 use crate::algorithm::{Plan, RowsOf};
 use crate::engine::cpu::Place;
@@ -73,51 +74,6 @@ impl World {
     }
 }
 
-/// The replay memory `[steps, n_rows, ...]`.
-#[derive(Debug)]
-pub(super) struct RingArrays {
-    pub(super) steps: usize,
-    /// Observations, those afterwards, actions and rewards, f32.
-    pub(super) numbers: [DeviceArray; 4],
-    /// Ends, who was in the game, masks and those afterwards, u8.
-    pub(super) flags: [DeviceArray; 4],
-    /// Numbers per row.
-    pub(super) widths: [[usize; 4]; 2],
-}
-
-/// Names of the ring's arrays, as in checkpoints.
-pub(super) const RING: [[&str; 4]; 2] =
-    [["obs", "next_obs", "action", "reward"], ["ends", "alive", "mask", "next_mask"]];
-
-impl RingArrays {
-    fn new(device: &Device, plan: &Plan, n_rows: usize) -> Result<Self> {
-        let width = |column: crate::algorithm::ColumnId| plan.columns[column.0].width;
-        let steps = ring_steps(plan, n_rows);
-        let cells = steps.saturating_mul(n_rows);
-        if cells > u32::MAX as usize {
-            let reason = format!("transitions are numbered with 32 bits, but these are {cells}");
-            let capacity = plan.replay.capacity;
-            return Err(warp_core::Error::invalid("buffer_size", capacity, &reason).into());
-        }
-        let (obs, mask) = (width(plan.replay.obs), plan.replay.mask.map_or(0, width));
-        let widths = [[obs, obs, width(plan.replay.action), 1], [1, 1, mask, mask]];
-        let make = |kind: usize, i: usize| {
-            let name = format!("replay.{}", RING[kind][i]);
-            let dtype = if kind == 0 { F32 } else { U8 };
-            DeviceArray::zeros(device, &name, dtype, &[steps, n_rows, widths[kind][i]])
-        };
-        let four = |kind| -> Result<[DeviceArray; 4]> {
-            Ok([make(kind, 0)?, make(kind, 1)?, make(kind, 2)?, make(kind, 3)?])
-        };
-        Ok(Self { steps, numbers: four(0)?, flags: four(1)?, widths })
-    }
-}
-
-/// Steps of all rows that the replay memory holds.
-pub(super) fn ring_steps(plan: &Plan, n_rows: usize) -> usize {
-    (plan.replay.capacity / n_rows.max(1)).max(1)
-}
-
 /// Everything of one policy on the device.
 #[derive(Debug)]
 pub(super) struct Memory {
@@ -143,15 +99,16 @@ pub(super) struct Memory {
     alive_now: DeviceArray,
     pub(super) ring: RingArrays,
     pub(super) priorities: PriorityArrays,
-    /// Where several ranks learn.
+    /// Where ranks or shards tell each other something.
     pub(super) ranks: Option<RankArrays>,
+    division: Division,
     world: World,
 }
 
 impl Memory {
     pub(super) fn new(
         device: &Device,
-        (plan, layout, n_ranks): (&Plan, &Layout, usize),
+        (plan, layout, division): (&Plan, &Layout, Division),
         place: &Place,
         world: World,
     ) -> Result<Self> {
@@ -170,8 +127,8 @@ impl Memory {
         let n = layout.n_parameters;
         let (optimisers, figures) = (plan.optimisers.len(), plan.figures.len());
         let cells = ring_steps(plan, place.n_rows) * place.n_rows;
-        let priorities = PriorityArrays::new(device, plan, cells)?;
-        let ranks = || RankArrays::new(device, (plan, layout), n_ranks, &priorities);
+        let priorities = PriorityArrays::new(device, plan, cells, division.shards)?;
+        let ranks = || RankArrays::new(device, (plan, layout), division, &priorities);
         let memory = Self {
             columns: plan.columns.iter().map(column).collect::<Result<_>>()?,
             parameters: make("parameters", F32, n)?,
@@ -188,9 +145,10 @@ impl Memory {
             squares: make("squares", U32, 2 * layout.n_tiles)?,
             barrier: make("barrier", U32, 1)?,
             alive_now: make("alive_now", U8, place.n_rows)?,
-            ring: RingArrays::new(device, plan, place.n_rows)?,
-            ranks: (n_ranks > 1).then(ranks).transpose()?,
+            ring: RingArrays::new(device, plan, place.n_rows, division.shards)?,
+            ranks: division.tells(plan).then(ranks).transpose()?,
             priorities,
+            division,
             world,
         };
         memory.push_constants(plan)?;
@@ -219,7 +177,9 @@ impl Memory {
         let pointers = pointers.chain((0..OF_GROUPS.len()).flat_map(group));
         let pointers = pointers.chain(world.ends.iter().map(|array| pointer(array.as_ref())));
         let of_ranks = self.ranks.iter().flat_map(|ranks| ranks.told.iter().chain(&ranks.heard));
-        Arg::pointers("Memory", pointers.chain(of_ranks.map(Pointer::from)))
+        // The number of a shard, 0.
+        let shard = (self.division.shards > 1).then(Pointer::default);
+        Arg::pointers("Memory", pointers.chain(of_ranks.map(Pointer::from)).chain(shard))
     }
 }
 
@@ -256,8 +216,9 @@ const ARRAYS: [Field; 26] = [
     ("unsigned int*", "owner", |m| &m.priorities.owner),
 ];
 
-/// The struct's text; `n_told` is how much several ranks tell each other.
-pub(super) fn text(n_columns: usize, n_groups: usize, n_told: Option<usize>) -> String {
+/// The struct's text.
+pub(super) fn text(plan: &Plan, n_groups: usize, division: Division) -> String {
+    let n_columns = plan.columns.len();
     let mut text = format!("struct Memory {{\n    float* column[{n_columns}];\n");
     for (c_type, name, _) in ARRAYS {
         let _ = writeln!(text, "    {c_type} {name};");
@@ -268,8 +229,12 @@ pub(super) fn text(n_columns: usize, n_groups: usize, n_told: Option<usize>) -> 
     for (c_type, name) in OF_WORLD {
         let _ = writeln!(text, "    {c_type} {name};");
     }
-    if let Some(n) = n_told {
+    if division.tells(plan) {
+        let n = Told::n(plan);
         let _ = writeln!(text, "    float* told[{n}];\n    const float* heard[{n}];");
+    }
+    if division.shards > 1 {
+        text += "    unsigned long long shard;\n";
     }
     text + "};\n"
 }

@@ -18,8 +18,10 @@ mod op;
 mod pieces;
 mod priorities;
 mod ranks;
+mod ring;
 mod rounded;
 mod schedule;
+mod shards;
 mod state;
 mod text;
 
@@ -37,7 +39,7 @@ use layout::Layout;
 pub(crate) use layout::Machine;
 use memory::{Memory, World};
 use op::{How, Op, Tracer};
-use ranks::Told;
+use ranks::{Division, Told};
 use std::collections::HashMap;
 use text::{Agents, KERNEL, Program, ProgramContext};
 use warp_func::cuda::{Arg, Build, CudaVecEnv, Function, Kernels, Launch, Structs};
@@ -61,6 +63,8 @@ pub(crate) struct Setting {
     pub(crate) runs: usize,
     /// The ranks that learn the policy together.
     pub(crate) ranks: world::World,
+    /// Shards of the replay memory that are here.
+    shards: usize,
 }
 
 impl Setting {
@@ -78,7 +82,11 @@ impl Setting {
         };
         let precision = policy.config.precision;
         let (agents, ranks) = (Agents::new(&config.spec, policy), config.world.clone());
-        Self { place, agents, precision, runs: 1, ranks }
+        Self { place, agents, precision, runs: 1, ranks, shards: config.shards().here }
+    }
+
+    fn division(&self) -> Division {
+        Division { ranks: self.ranks.size(), shards: self.shards }
     }
 
     /// What of a plan is this rank's: its part of every batch, and of the memory.
@@ -123,14 +131,14 @@ impl CudaEngine {
         setting: Setting,
         (seeds, envs): (&[u64], &[&mut CudaVecEnv]),
     ) -> Result<Self> {
-        let (plan, n_ranks) = (setting.part(plan), setting.ranks.size());
+        let (plan, division) = (setting.part(plan), setting.division());
         let kernels = envs[0].kernels().clone();
         let machine = Machine::of(kernels.device().info()).shared_by(setting.runs);
         let layout = Layout::new(&plan, setting.place.n_rows, machine, setting.precision);
         let agents = setting.agents.clone();
         let memory = |envs: &&mut CudaVecEnv| {
             let world = World::new(envs, &agents);
-            Memory::new(kernels.device(), (&plan, &layout, n_ranks), &setting.place, world)
+            Memory::new(kernels.device(), (&plan, &layout, division), &setting.place, world)
         };
         let memories = envs.iter().map(memory).collect::<Result<Vec<_>>>()?;
         let args = || memories.iter().map(Memory::arg);
@@ -183,7 +191,7 @@ impl CudaEngine {
             place: &self.setting.place,
             agents: &self.agents,
             runs: self.memories.len(),
-            ranks: self.setting.ranks.size(),
+            division: self.setting.division(),
             machine: self.machine,
         }
     }
@@ -203,7 +211,8 @@ impl CudaEngine {
     /// As [`Gathering::new`], or text that does not compile.
     pub(crate) fn join(&mut self, joining: &Joining) -> Result<()> {
         if self.setting.ranks.size() > 1 {
-            self.gathering = Some(ranks::join(&self.kernels, joining, (&self.plan, &self.layout))?);
+            let of = (&self.plan, &self.layout, self.setting.shards);
+            self.gathering = Some(ranks::join(&self.kernels, joining, of)?);
         }
         Ok(())
     }
@@ -233,7 +242,7 @@ impl CudaEngine {
 
     /// Which pieces of work there are.
     fn how(&self) -> How {
-        How::of(&self.plan, &self.layout, self.setting.ranks.size())
+        How::of(&self.plan, &self.layout, self.setting.division())
     }
 
     /// Does what is asked of a tracer, piece by piece.

@@ -1,7 +1,7 @@
 //! What an engine does for an algorithm, as a list that can be looked at before any of it is done.
 
 use super::layout::Layout;
-use super::ranks::Told;
+use super::ranks::{Division, Told};
 use crate::algorithm::{
     Algorithm, CellId, ColumnId, Engine, FigureId, Gradients, ModelId, OptimiserId, PassId, Plan,
     RowsId, RowsOf, Variant,
@@ -55,9 +55,9 @@ pub(super) enum Op {
     Sum(OptimiserId),
     /// Says how likely the rows of a picked batch were.
     Odds,
-    /// Weighs them by the odds of all ranks.
+    /// Weighs them by the odds of all ranks and shards.
     Weigh,
-    /// Takes over the largest priority of all ranks.
+    /// Takes over the largest priority of all ranks and shards.
     Raise,
     /// Counts an update.
     Advance,
@@ -316,13 +316,20 @@ pub(super) struct How {
     pub(super) prioritised: bool,
     /// Whether other ranks learn, too.
     pub(super) ranks: bool,
+    /// Whether there are several shards here.
+    pub(super) shards: bool,
 }
 
 impl How {
-    /// Of a plan that so many ranks follow.
-    pub(super) fn of(plan: &Plan, layout: &Layout, ranks: usize) -> Self {
+    /// Of a plan that is followed by a run that is so divided.
+    pub(super) fn of(plan: &Plan, layout: &Layout, Division { ranks, shards }: Division) -> Self {
         let (shared, prioritised) = (layout.shares > 1, plan.replay.priority.is_some());
-        Self { shared, prioritised, ranks: ranks > 1 }
+        Self { shared, prioritised, ranks: ranks > 1, shards: shards > 1 }
+    }
+
+    /// What of priorities is told to other ranks, if there are any.
+    fn telling(self, told: Told) -> Option<Op> {
+        self.ranks.then_some(Op::Exchange(told))
     }
 
     /// The work of keeping what came of a step.
@@ -335,8 +342,9 @@ impl How {
         let mut ops = Vec::new();
         if self.prioritised {
             ops.push(Op::Prioritise);
-            if self.ranks {
-                ops.extend([Op::Exchange(Told::Largest), Op::Raise]);
+            if self.ranks || self.shards {
+                ops.extend(self.telling(Told::Largest));
+                ops.push(Op::Raise);
             }
         }
         ops.push(Op::Advance);
@@ -346,11 +354,13 @@ impl How {
 
 impl Engine for Tracer {
     fn sample(&mut self) -> Result<()> {
-        let How { prioritised, ranks, .. } = self.how;
+        let How { prioritised, ranks, shards, .. } = self.how;
         self.ops.extend(prioritised.then_some(Op::Pick));
         self.ops.push(Op::Sample);
-        if prioritised && ranks {
-            self.ops.extend([Op::Odds, Op::Exchange(Told::Odds), Op::Weigh]);
+        if prioritised && (ranks || shards) {
+            self.ops.push(Op::Odds);
+            self.ops.extend(self.how.telling(Told::Odds));
+            self.ops.push(Op::Weigh);
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! Priorities of a replay memory on the device.
 
+use super::ring::of_shards;
 use crate::algorithm::{Plan, Priority};
 use crate::engine::EngineState;
 use crate::error::{Error, Result};
@@ -12,11 +13,11 @@ use warp_data::cuda::{Device, DeviceArray};
 /// The arrays of priorities; where all transitions are equally likely, of one element each.
 #[derive(Debug)]
 pub(super) struct PriorityArrays {
-    /// Transitions, 0 where all are equally likely.
+    /// Transitions of a shard, 0 where all are equally likely.
     cells: usize,
-    /// The tree of sums, f32 `[2 leaves]`.
+    /// The tree of sums of each shard, f32 `[shards, 2 leaves]`.
     pub(super) nodes: DeviceArray,
-    /// What a new transition gets, f32 `[1]`.
+    /// What a new transition gets, f32 `[shards]`.
     pub(super) largest: DeviceArray,
     /// Places of the samples of the last batch, u32 `[batch]`.
     pub(super) picked: DeviceArray,
@@ -29,7 +30,7 @@ fn leaves(cells: usize) -> usize {
     cells.next_power_of_two()
 }
 
-/// What the text knows of the plan's priorities, if it has any, of `cells` transitions.
+/// What the text knows of the plan's priorities, if it has any, of `cells` transitions of a shard.
 pub(super) fn constants(plan: &Plan, cells: usize) -> String {
     let Some(Priority { error, alpha, beta }) = plan.replay.priority else {
         return "#define PRIORITISED 0\n".into();
@@ -47,19 +48,19 @@ pub(super) fn constants(plan: &Plan, cells: usize) -> String {
 }
 
 impl PriorityArrays {
-    /// For the memory of `plan`, of `cells` transitions.
-    pub(super) fn new(device: &Device, plan: &Plan, cells: usize) -> Result<Self> {
-        let cells = if plan.replay.priority.is_some() { cells } else { 0 };
+    /// For the memory of `plan`, of `cells` transitions in so many shards.
+    pub(super) fn new(device: &Device, plan: &Plan, cells: usize, shards: usize) -> Result<Self> {
+        let cells = if plan.replay.priority.is_some() { cells / shards } else { 0 };
         let make = |name: &str, dtype, n: usize| -> Result<DeviceArray> {
             let n = if cells > 0 { n } else { 1 };
             Ok(DeviceArray::zeros(device, name, dtype, &[n])?)
         };
         let arrays = Self {
             cells,
-            nodes: make("replay.priority", F32, 2 * leaves(cells))?,
-            largest: make("replay.largest_priority", F32, 1)?,
+            nodes: make("replay.priority", F32, shards * 2 * leaves(cells))?,
+            largest: make("replay.largest_priority", F32, shards)?,
             picked: make("picked", U32, plan.batch_size)?,
-            owner: make("owner", U32, cells)?,
+            owner: make("owner", U32, shards * cells)?,
         };
         arrays.clear()?;
         Ok(arrays)
@@ -67,14 +68,17 @@ impl PriorityArrays {
 
     /// Forgets all transitions.
     fn clear(&self) -> Result<()> {
-        self.push(&Priorities::new(self.cells))
+        self.push(&vec![Priorities::new(self.cells); self.largest.len()])
     }
 
-    fn push(&self, priorities: &Priorities) -> Result<()> {
+    /// Takes over the priorities of each shard.
+    fn push(&self, shards: &[Priorities]) -> Result<()> {
         if self.cells > 0 {
-            self.nodes.push(priorities.nodes())?;
+            let nodes: Vec<f32> = shards.iter().flat_map(Priorities::nodes).copied().collect();
+            self.nodes.push(&nodes)?;
         }
-        Ok(self.largest.push(&[priorities.largest()])?)
+        let largest: Vec<f32> = shards.iter().map(Priorities::largest).collect();
+        Ok(self.largest.push(&largest)?)
     }
 
     /// For a checkpoint, of a memory of `[size, n_rows]` transitions; nothing where all are equally likely.
@@ -83,11 +87,14 @@ impl PriorityArrays {
             return Ok(Vec::new());
         }
         let nodes = self.nodes.pull::<f32>()?;
-        let data = nodes[leaves(self.cells)..][..size * n_rows].to_vec();
+        let (largest, leaves) = (self.largest.pull::<f32>()?, leaves(self.cells));
+        let n_rows = n_rows / largest.len();
+        let trees = nodes.chunks(2 * leaves).map(|tree| tree[leaves..][..size * n_rows].to_vec());
         let tensor = |name: &str, shape, data| NamedTensor { name: name.into(), shape, data };
         Ok(vec![
-            tensor(PRIORITY, vec![size, n_rows, 1], data),
-            tensor(LARGEST, vec![1], self.largest.pull()?),
+            of_shards(PRIORITY, [size, n_rows, 1], trees),
+            // The same of all shards.
+            tensor(LARGEST, vec![1], largest[..1].to_vec()),
         ])
     }
 
@@ -107,8 +114,13 @@ impl PriorityArrays {
                 ))
             })
         };
-        let mut priorities = Priorities::new(self.cells);
-        priorities.load(find(LARGEST, 1)?.data[0], &find(PRIORITY, n)?.data);
-        self.push(&priorities)
+        let (largest, all) = (find(LARGEST, 1)?.data[0], find(PRIORITY, n)?);
+        let shards = self.largest.len();
+        let shard = |index: usize| {
+            let mut priorities = Priorities::new(self.cells);
+            priorities.load(largest, &all.part(index, shards).data);
+            priorities
+        };
+        self.push(&(0..shards).map(shard).collect::<Vec<_>>())
     }
 }

@@ -1,5 +1,7 @@
 //! What the ranks of a run tell each other during a policy's updates: gradients, and what there is to know of
 //! priorities. A program ends where something is told, and the next one begins with what all ranks have told.
+//!
+//! Several shards of one rank tell each other of their priorities as ranks do, but within a program.
 
 use super::layout::Layout;
 use super::priorities::PriorityArrays;
@@ -11,14 +13,30 @@ use warp_core::DType::F32;
 use warp_data::cuda::{Device, DeviceArray};
 use warp_func::cuda::{Build, Kernels, Source};
 
+/// How a run is divided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Division {
+    /// Ranks that learn together.
+    pub(super) ranks: usize,
+    /// Shards of the replay memory that each rank has.
+    pub(super) shards: usize,
+}
+
+impl Division {
+    /// Whether ranks tell each other something, or shards do.
+    pub(super) fn tells(self, plan: &Plan) -> bool {
+        self.ranks > 1 || (self.shards > 1 && plan.replay.priority.is_some())
+    }
+}
+
 /// Something that a rank tells the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Told {
     /// Sums of the gradients of an optimiser's models over the rows here.
     Gradient(OptimiserId),
-    /// The sum of all priorities, and the least one in the batch.
+    /// Of each shard the sum of all priorities, and the least one in its part of the batch.
     Odds,
-    /// The largest priority so far.
+    /// The largest priority of each shard so far.
     Largest,
 }
 
@@ -39,15 +57,23 @@ impl Told {
         Self::all(plan).iter().position(|told| *told == self).unwrap_or(0)
     }
 
-    /// How many numbers it is.
-    fn len(self, plan: &Plan, layout: &Layout) -> usize {
+    /// How many numbers it is, of so many shards.
+    fn len(self, plan: &Plan, layout: &Layout, shards: usize) -> usize {
         match self {
             Self::Gradient(OptimiserId(o)) => {
                 let models = &plan.optimisers[o].models;
                 models.iter().map(|id| layout.model(*id).parameters.len()).sum()
             }
-            Self::Odds => 2,
-            Self::Largest => 1,
+            Self::Odds => 2 * shards,
+            Self::Largest => shards,
+        }
+    }
+
+    /// In how many copies it is heard where each has `len` numbers: those of all ranks, or the sum of large gradients.
+    fn copies(self, len: usize, ranks: usize) -> usize {
+        match self {
+            Self::Gradient(_) => link::copies(len, ranks),
+            Self::Odds | Self::Largest => ranks,
         }
     }
 }
@@ -62,10 +88,18 @@ pub(super) fn place(plan: &Plan, layout: &Layout, model: ModelId) -> Option<(usi
     Some((optimiser, before as i64 - layout.model(model).parameters.start as i64))
 }
 
-/// What texts of several ranks know of them; `rank_counter` is the number of the counter that says which one it is.
-pub(super) fn constants(plan: &Plan, ranks: usize, rank_counter: usize) -> String {
-    let mut text = format!("#define RANKS {ranks}\n");
-    let _ = writeln!(text, "#define FIRST_SAMPLE (m.counters[{rank_counter}] * BATCH)");
+/// What texts of several ranks or shards know of them, with each shard as a rank of its own; `rank_counter` is the
+/// number of the counter that says which rank it is.
+pub(super) fn constants(plan: &Plan, division: Division, rank_counter: usize) -> String {
+    let Division { ranks, shards } = division;
+    let mut text = format!("#define RANKS {}\n", ranks * shards);
+    let _ = match shards {
+        1 => writeln!(text, "#define FIRST_SAMPLE (m.counters[{rank_counter}] * BATCH)"),
+        _ => writeln!(
+            text,
+            "#define FIRST_SAMPLE ((m.counters[{rank_counter}] * SHARDS + (unsigned int)m.shard) * SHARD_BATCH)"
+        ),
+    };
     if plan.replay.priority.is_some() {
         let [odds, largest] = [Told::Odds, Told::Largest].map(|told| told.number(plan));
         let _ = writeln!(text, "#define TOLD_ODDS {odds}\n#define TOLD_LARGEST {largest}");
@@ -78,7 +112,7 @@ pub(super) fn constants(plan: &Plan, ranks: usize, rank_counter: usize) -> Strin
 pub(super) struct RankArrays {
     /// f32 `[len]`.
     pub(super) told: Vec<DeviceArray>,
-    /// f32 `[ranks, len]`.
+    /// f32 `[ranks, len]`, or `[len]` for sums; what is told itself where there is one rank.
     pub(super) heard: Vec<DeviceArray>,
 }
 
@@ -86,20 +120,25 @@ impl RankArrays {
     pub(super) fn new(
         device: &Device,
         (plan, layout): (&Plan, &Layout),
-        ranks: usize,
+        Division { ranks, shards }: Division,
         priorities: &PriorityArrays,
     ) -> Result<Self> {
         let make = |name: &str, n: usize| DeviceArray::zeros(device, name, F32, &[n]);
+        let len = |told: &Told| match told {
+            // Nobody would hear it.
+            Told::Gradient(_) if ranks == 1 => 1,
+            told => told.len(plan, layout, shards),
+        };
         let all = Told::all(plan);
         let told = all.iter().map(|told| match told {
             Told::Largest => Ok(priorities.largest.clone()),
-            told => make("told to ranks", told.len(plan, layout)),
+            told => make("told to ranks", len(told)),
         });
-        let heard = all.iter().map(|told| make("heard of ranks", ranks * told.len(plan, layout)));
-        Ok(Self {
-            told: told.collect::<warp_data::Result<_>>()?,
-            heard: heard.collect::<warp_data::Result<_>>()?,
-        })
+        let told = told.collect::<warp_data::Result<Vec<_>>>()?;
+        let n_heard = |told: &Told| told.copies(len(told), ranks) * len(told);
+        let heard = all.iter().map(|told| make("heard of ranks", n_heard(told)));
+        let heard = if ranks == 1 { Ok(told.clone()) } else { heard.collect() };
+        Ok(Self { told, heard: heard? })
     }
 
     /// What is gathered of `told`.
@@ -121,12 +160,12 @@ pub(super) fn source(ranks: usize) -> Source {
 pub(super) fn join(
     kernels: &Kernels,
     joining: &Joining,
-    (plan, layout): (&Plan, &Layout),
+    (plan, layout, shards): (&Plan, &Layout, usize),
 ) -> Result<Gathering> {
     let world = joining.world();
     let compile = || kernels.compile(&source(world.size()), Build::Parity);
     let module = world.first_then_others("a kernel that gathers", compile)??;
-    let words = Told::all(plan).iter().map(|told| told.len(plan, layout)).sum();
+    let words = Told::all(plan).iter().map(|told| told.len(plan, layout, shards)).sum();
     let room = Room { words, module: &module, may_wait: true };
     Gathering::new(joining, room)
 }
@@ -177,7 +216,7 @@ mod tests {
                 assert_eq!((found, parameters.start as i64 + behind), (o, end));
                 end += parameters.len() as i64;
             }
-            assert_eq!(Told::Gradient(OptimiserId(o)).len(&plan, &layout) as i64, end);
+            assert_eq!(Told::Gradient(OptimiserId(o)).len(&plan, &layout, 1) as i64, end);
         }
         // Targets are not optimised.
         let target = plan.models.iter().position(|model| model.target_of.is_some()).unwrap();

@@ -2,12 +2,11 @@
 //! memory, counters and figures.
 
 use super::layout::{Layer, ModelShape, Norm};
-use super::memory::{COUNTERS, FAULT, HEAD, Memory, RING, SIZE, UPDATES, words};
+use super::memory::{COUNTERS, FAULT, HEAD, Memory, SIZE, UPDATES, words};
 use super::{CudaEngine, EngineState};
 use crate::algorithm::ColumnId;
 use crate::error::{Error, Result};
-use crate::model::{NamedBytes, NamedTensor};
-use warp_data::Element;
+use crate::model::NamedTensor;
 use warp_data::cuda::DeviceArray;
 
 impl CudaEngine {
@@ -50,21 +49,10 @@ impl CudaEngine {
                 state.numbers.push(NamedTensor { name: column.name.clone(), shape, data });
             }
         }
-        let (ring, n_rows) = (&memory.ring, self.setting.place.n_rows);
-        for ((name, array), width) in RING[0].iter().zip(&ring.numbers).zip(ring.widths[0]) {
-            let data = first_of::<f32>(array, size * n_rows * width)?;
-            let (name, shape) = (format!("replay.{name}"), vec![size, n_rows, width]);
-            state.numbers.push(NamedTensor { name, shape, data });
-        }
-        state.numbers.extend(memory.priorities.arrays([size, n_rows])?);
-        for ((name, array), width) in RING[1].iter().zip(&ring.flags).zip(ring.widths[1]) {
-            if width == 0 {
-                continue;
-            }
-            let data = first_of::<u8>(array, size * n_rows * width)?;
-            let (name, shape) = (format!("replay.{name}"), vec![size, n_rows, width]);
-            state.flags.push(NamedBytes { name, shape, data });
-        }
+        let (numbers, flags) = memory.ring.arrays(size)?;
+        state.numbers.extend(numbers);
+        state.numbers.extend(memory.priorities.arrays([size, self.setting.place.n_rows])?);
+        state.flags = flags;
         Ok(state)
     }
 
@@ -112,30 +100,16 @@ impl CudaEngine {
             let found = found.filter(|tensor| tensor.data.len() == array.len());
             array.push(&found.ok_or_else(|| missing(&column.name, array.len()))?.data)?;
         }
-        let (ring, n_rows) = (&memory.ring, self.setting.place.n_rows);
         let reward = state.numbers.iter().find(|tensor| tensor.name == "replay.reward");
         let size = reward.and_then(|tensor| tensor.shape.first()).copied().unwrap_or(0);
-        if size > ring.steps || state.head as usize >= ring.steps {
+        let steps = memory.ring.steps;
+        if size > steps || state.head as usize >= steps {
             return Err(Error::Invalid(format!(
-                "the replay memory has {size} steps and its next place is {}, but it contains {}",
-                state.head, ring.steps
+                "the replay memory has {size} steps and its next place is {}, but it contains {steps}",
+                state.head
             )));
         }
-        for ((name, array), width) in RING[0].iter().zip(&ring.numbers).zip(ring.widths[0]) {
-            let (name, len) = (format!("replay.{name}"), size * n_rows * width);
-            let found = state.numbers.iter().find(|tensor| tensor.name == name);
-            let found = found.filter(|tensor| tensor.data.len() == len);
-            push_first(array, &found.ok_or_else(|| missing(&name, len))?.data)?;
-        }
-        for ((name, array), width) in RING[1].iter().zip(&ring.flags).zip(ring.widths[1]) {
-            let (name, len) = (format!("replay.{name}"), size * n_rows * width);
-            let found = state.flags.iter().find(|bytes| bytes.name == name);
-            let found = found.filter(|bytes| bytes.data.len() == len);
-            match found {
-                None if len == 0 => {}
-                found => push_first(array, &found.ok_or_else(|| missing(&name, len))?.data)?,
-            }
-        }
+        memory.ring.load(&state.numbers, &state.flags, size)?;
         Ok(size)
     }
 
@@ -244,20 +218,4 @@ impl CudaEngine {
             self.plan.figures.iter().flat_map(|_| [words(0.0), words(0.0)]).flatten().collect();
         Ok(self.memories.iter().try_for_each(|memory| memory.figures.push(&zeros))?)
     }
-}
-
-/// The first `n` elements of an array.
-fn first_of<T: Element + Default>(array: &DeviceArray, n: usize) -> Result<Vec<T>> {
-    if n == array.len() {
-        return Ok(array.pull()?);
-    }
-    let part = DeviceArray::zeros(array.device(), "part", T::DTYPE, &[n])?;
-    part.copy_part(0, array, 0..n)?;
-    Ok(part.pull()?)
-}
-
-/// Sets the first elements of an array.
-fn push_first<T: Element>(array: &DeviceArray, data: &[T]) -> Result<()> {
-    let part = DeviceArray::from_slice(array.device(), "part", &[data.len()], data)?;
-    Ok(array.copy_part(0, &part, 0..data.len())?)
 }

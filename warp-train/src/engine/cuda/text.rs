@@ -3,11 +3,13 @@
 
 use super::emit::Emitter;
 use super::layout::{Layout, Machine, RowTiles, half_bytes};
-use super::memory::{self, COUNTERS, ring_steps};
+use super::memory::{self, COUNTERS};
 use super::op::Op;
 use super::priorities;
-use super::ranks::{self, Told};
+use super::ranks::{self, Division};
+use super::ring::ring_steps;
 use super::schedule::{Segment, segments};
+use super::shards::{self, Sizes};
 use crate::algorithm::{ColumnId, Plan, PolicyPlan, RowsOf};
 use crate::engine::cpu::Place;
 use crate::engine::rollout::GroupRows;
@@ -69,8 +71,7 @@ pub(super) struct ProgramContext<'a> {
     pub(super) agents: &'a Agents,
     /// Runs side by side.
     pub(super) runs: usize,
-    /// Ranks that learn together.
-    pub(super) ranks: usize,
+    pub(super) division: Division,
     pub(super) machine: Machine,
 }
 
@@ -93,14 +94,6 @@ impl ProgramContext<'_> {
         let mut text = String::from("#include \"draw.cuh\"\n#include \"translated.cuh\"\n");
         let _ = writeln!(text, "#define BLOCKS {blocks}u\n#define BLOCK (blockIdx.x % BLOCKS)");
         self.constants(tiles, &mut text);
-        text += &priorities::constants(
-            self.plan,
-            ring_steps(self.plan, self.place.n_rows) * self.place.n_rows,
-        );
-        if self.has_ranks() {
-            let rank_counter = COUNTERS.len() + self.plan.optimisers.len();
-            text += &ranks::constants(self.plan, self.ranks, rank_counter);
-        }
         let products: &[&str] = if self.layout.half { &[HALF, HALF_SUMS] } else { &[SINGLE] };
         text += &[&[TILE][..], products, &[GRADIENT][..]].concat().join("\n");
         if self.layout.models.iter().any(|model| !model.norms.is_empty()) {
@@ -111,23 +104,13 @@ impl ProgramContext<'_> {
             let _ = writeln!(text, "#define GROUP_BYTES {GROUP_BYTES}");
             text += EIGHT_TILES;
         }
-        let n_told = self.has_ranks().then(|| Told::n(self.plan));
-        text += &memory::text(self.plan.columns.len(), self.agents.groups.len(), n_told);
-        text += SEED;
+        text += &self.memory();
         text += OF_RUN;
-        text += &[REPLAY, ACTING].join("\n");
-        if self.plan.replay.priority.is_some() {
-            text += PRIORITIES;
-            if self.has_ranks() {
-                text += RANKS;
-            }
-        }
+        text += &self.replay();
         self.row_functions(ops, &mut text);
         text += &emitter.functions;
         text += &self.kernel(tiles, &bodies);
-        if self.has_ranks() {
-            text = text.replace(DRAW_OF_SAMPLE, DRAW_OF_RANKS_SAMPLE);
-        }
+        text = self.by_number(text);
         let products = match self.layout.half {
             true => half_bytes(tiles.high, self.layout.widest),
             false => PRODUCT_BYTES * tiles.high,
@@ -145,7 +128,40 @@ impl ProgramContext<'_> {
 
     /// Whether several ranks learn together.
     pub(super) fn has_ranks(&self) -> bool {
-        self.ranks > 1
+        self.division.ranks > 1
+    }
+
+    /// Whether this rank has several shards of the replay memory.
+    pub(super) fn has_shards(&self) -> bool {
+        self.division.shards > 1
+    }
+
+    /// What is on the device.
+    fn memory(&self) -> String {
+        memory::text(self.plan, self.agents.groups.len(), self.division) + SEED
+    }
+
+    /// The same text, with draws of a batch's rows by their numbers among the rows of all ranks and shards.
+    fn by_number(&self, text: String) -> String {
+        match self.has_ranks() || self.has_shards() {
+            true => text.replace(DRAW_OF_SAMPLE, DRAW_OF_RANKS_SAMPLE),
+            false => text,
+        }
+    }
+
+    /// The replay memory: how steps come into it and batches out of it.
+    fn replay(&self) -> String {
+        let priorities = match self.plan.replay.priority {
+            None => String::new(),
+            Some(_) if self.division.tells(self.plan) => [PRIORITIES, RANKS].concat(),
+            Some(_) => PRIORITIES.into(),
+        };
+        if !self.has_shards() {
+            return [REPLAY, ACTING].join("\n") + &priorities;
+        }
+        let sizes = Sizes::new(self.plan, self.place, self.division);
+        let of_each = [&sizes.of_each(REPLAY), ACTING, &sizes.of_each(&priorities)].concat();
+        sizes.text() + &shards::of_several(of_each)
     }
 
     /// Whether a block takes several tiles of weights at a time, since a run has few blocks.
@@ -227,6 +243,16 @@ impl ProgramContext<'_> {
         define("GROUP_AGENTS", &list(agents.groups.iter().map(|rows| rows.of_group)));
         define("DISCRETE", &agents.discrete);
         define("MORTAL", &agents.mortal);
+        self.constants_of_replay(text);
+    }
+
+    fn constants_of_replay(&self, text: &mut String) {
+        let cells = ring_steps(self.plan, self.place.n_rows) * self.place.n_rows;
+        *text += &priorities::constants(self.plan, cells / self.division.shards);
+        if self.has_ranks() || self.has_shards() {
+            let rank_counter = COUNTERS.len() + self.plan.optimisers.len();
+            *text += &ranks::constants(self.plan, self.division, rank_counter);
+        }
     }
 
     /// The kernel that goes through all segments.
@@ -266,6 +292,14 @@ impl ProgramContext<'_> {
     }
 }
 
+/// The replay memory alone, for tests on the host.
+#[cfg(test)]
+pub(super) fn memory_text(context: &ProgramContext<'_>) -> String {
+    let mut text = String::new();
+    context.constants(context.layout.batch, &mut text);
+    context.by_number(text + &context.memory() + &context.replay())
+}
+
 /// The namespace of a row function's file: one per text, numbered by its first use in the plan.
 pub(super) fn namespace(plan: &Plan, op: &Op) -> String {
     let Op::Rows(id) = op else { return String::new() };
@@ -274,7 +308,7 @@ pub(super) fn namespace(plan: &Plan, op: &Op) -> String {
     format!("rows_of_file_{}", first.unwrap_or(0))
 }
 
-/// How a row of a batch draws; where each rank has a part of it, by its number among the rows of all of them.
+/// How a row of a batch draws; where each rank or shard has a part of it, by its number among the rows of all of them.
 const DRAW_OF_SAMPLE: &str = "warp_draw(seed_of(m), row,";
 const DRAW_OF_RANKS_SAMPLE: &str = "warp_draw(seed_of(m), FIRST_SAMPLE + row,";
 

@@ -1,5 +1,5 @@
 //! Arrays of all ranks, in their order. A kernel gathers them where all ranks reach each other's memory, and NCCL
-//! elsewhere, on any number of machines; the words are the same.
+//! elsewhere, on any number of machines; the words are the same. Of large gradients NCCL makes the sum.
 
 use super::joined::{Gathered, Joined, Joining};
 use super::linked::{EXCHANGE, LinkArgs, Linked, is_within_reach};
@@ -9,8 +9,11 @@ use warp_data::cuda::{Device, DeviceArray};
 use warp_func::cuda::{Function, KernelArgs, Launch, Module, declare};
 use warp_func::kernel_args;
 
-/// Words of inboxes at most: 64 MiB. What is more goes through NCCL.
-const MOST_INBOX: usize = 1 << 24;
+/// Words of all ranks that are gathered of an array to be summed, at most: 16 MiB. Of larger ones NCCL makes the sum.
+const MOST_GATHERED: usize = 1 << 22;
+/// Words of inboxes at most: as many with the number of their round, for even and for odd rounds. What is more goes
+/// through NCCL.
+const MOST_INBOX: usize = 4 * MOST_GATHERED;
 /// Pairs of words that a block tells the others in one go: few, so that many multiprocessors sum copies of gradients.
 const PAIRS: u32 = 128;
 /// Arrays that are gathered in one go, at most.
@@ -46,6 +49,12 @@ pub(crate) fn text() -> String {
         "\ntypedef unsigned int u32;\n#define RANKS P_RANKS\n#define RANK_SLOTS link.slots\n";
     let pairs = format!("#define P_PAIRS {PAIRS}u\n");
     [begin, &pairs, &declared, EXCHANGE, include_str!("gather.cu")].concat()
+}
+
+/// In how many copies an array of so many words is heard that is to be summed over ranks: those of all ranks, or their
+/// sum alone where the copies would be many words. Sizes alone decide, whatever gathers: inboxes have no room for more.
+pub(crate) fn copies(words: usize, ranks: usize) -> usize {
+    if words.saturating_mul(ranks) > MOST_GATHERED { 1 } else { ranks }
 }
 
 /// What gathers.
@@ -163,5 +172,27 @@ impl Inbox {
         let blocks = pairs.div_ceil(PAIRS).clamp(1, most);
         let launch = Launch { blocks, threads: PAIRS, ..Launch::default() };
         Ok(self.tell_ranks.launch(&launch, &[args.arg(), self.linked.args()?.arg()])?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::{World, threads};
+    use std::time::Duration;
+
+    #[test]
+    fn what_is_more_than_16_mib_is_summed_and_fits_into_no_inbox() {
+        let of_ranks = |ranks: usize| {
+            World::new(0, ranks, threads(ranks, Duration::from_secs(1)).swap_remove(0))
+        };
+        for ranks in [2, 3, 4, 16] {
+            let most = (16 << 20) / 4 / ranks;
+            assert_eq!([most, most + 1].map(|words| copies(words, ranks)), [ranks, 1]);
+            // Words go in pairs.
+            let world = of_ranks(ranks);
+            assert!(Linked::words(&world, most / 2 * 2) <= MOST_INBOX);
+            assert!(Linked::words(&world, (most + 1).next_multiple_of(2)) > MOST_INBOX);
+        }
     }
 }

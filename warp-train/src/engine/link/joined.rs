@@ -1,4 +1,5 @@
-//! One of several GPUs that learn together through NCCL: arrays that are gathered from all ranks, in their order.
+//! One of several GPUs that learn together through NCCL: arrays that are gathered from all ranks, in their order, or
+//! summed over them.
 
 use super::linked::Turns;
 use crate::error::{Error, Result};
@@ -6,11 +7,18 @@ use crate::world::World;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use warp_data::cuda::{Communicator, Device, DeviceArray, HostWord, nccl_name};
 
-/// An array of this rank, and where those of all ranks go, in their order.
+/// An array of this rank, and where those of all ranks go, in their order; where there is room for one alone, their
+/// sum.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Gathered<'a> {
     pub(crate) own: &'a DeviceArray,
     pub(crate) all: &'a DeviceArray,
+}
+
+impl Gathered<'_> {
+    fn is_summed(&self) -> bool {
+        !self.own.is_empty() && self.all.len() == self.own.len()
+    }
 }
 
 /// Words of the host that kernels look at while they wait for other ranks.
@@ -141,10 +149,13 @@ impl Joined {
         self.waits.communicator.get().map(locked).ok_or_else(none)
     }
 
-    /// Gathers arrays, all in one go.
+    /// Gathers arrays, or sums them, all in one go.
     pub(crate) fn gather(&self, arrays: &[Gathered<'_>]) -> Result<()> {
-        let pairs: Vec<_> = arrays.iter().map(|of| (of.own, of.all)).collect();
-        Ok(self.communicator()?.all_gather(&pairs)?)
+        let pairs = |summed: bool| -> Vec<_> {
+            let some = arrays.iter().filter(|of| of.is_summed() == summed);
+            some.map(|of| (of.own, of.all)).collect()
+        };
+        Ok(self.communicator()?.exchange(&pairs(false), &pairs(true))?)
     }
 
     /// Checks that the other ranks are still there: what was recorded asks nobody.

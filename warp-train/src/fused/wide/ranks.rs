@@ -38,6 +38,7 @@ pub(super) struct WideRanks {
     pub(super) losses: DeviceArray,
     /// This rank's gradient before it is divided by the number of samples.
     pub(super) gradient: DeviceArray,
+    /// Those of all ranks, or their sum.
     pub(super) gradients: DeviceArray,
     /// Moments of observations.
     pub(super) pending: DeviceArray,
@@ -67,6 +68,7 @@ impl WideRanks {
         let (device, world) = (joining.device(), joining.world());
         let (moments, size, shards) = (WideMoments::WORDS, world.size(), told.shards);
         let sums = 2 * SUMS * SUM_BLOCKS;
+        let copies = link::copies(told.n_parameters, size);
         // The most that is told at a time.
         let words = (told.n_parameters + told.losses)
             .max(sums + shards.here + SPREAD_WORDS + moments * told.width);
@@ -83,7 +85,7 @@ impl WideRanks {
             spreads: make("spreads of ranks", U32, SPREAD_WORDS * size)?,
             losses: make("losses of ranks", U32, told.losses * size)?,
             gradient: make("gradient of this rank", F32, told.n_parameters)?,
-            gradients: make("gradients of ranks", F32, told.n_parameters * size)?,
+            gradients: make("gradients of ranks", F32, told.n_parameters * copies)?,
             pending: make("observations of ranks", U32, moments * told.width * size)?,
             returns: make("returns of this rank", U32, moments)?,
             all_returns: make("returns of ranks", U32, moments * size)?,
@@ -100,12 +102,17 @@ impl WideRanks {
         self.world.size() as u32
     }
 
+    /// In how many copies it hears gradients.
+    pub(super) fn copies(&self) -> u32 {
+        (self.gradients.len() / self.gradient.len().max(1)) as u32
+    }
+
     /// Gathers arrays, in as few exchanges as possible.
     pub(super) fn gather(&self, arrays: &[Gathered<'_>]) -> Result<()> {
         self.gathering.gather(arrays)
     }
 
-    /// Gathers gradients, of which this rank has `copies` in `partial` that are summed first, and sums of losses of
+    /// Gathers gradients, or sums large ones, of which this rank has `copies` in `partial` that are summed first, and sums of losses of
     /// `loss_blocks` blocks.
     pub(super) fn gather_gradients(
         &self,

@@ -136,7 +136,7 @@ impl WidePolicy {
         let mut losses = &a.losses;
         if let Some(ranks) = &self.ranks {
             ranks.gather_gradients(self, partial, copies, loss_blocks)?;
-            (partial, copies) = (&ranks.gradients, ranks.size());
+            (partial, copies) = (&ranks.gradients, ranks.copies());
             losses = &ranks.losses;
         }
         let lanes = if copies >= MANY_COPIES { 8 } else { 1 };

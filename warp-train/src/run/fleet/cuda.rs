@@ -20,7 +20,6 @@ use crate::model::LearnerState;
 use crate::run::begin;
 use crate::run::fleet::side_by_side::each;
 use crate::run::fleet::{FleetEvent, FleetLearner, FleetRun, ThreadFleet, Watch};
-use crate::run::learner::cuda::check_shards;
 use crate::run::metrics::{EpisodeMetrics, IterationMetrics, by_policy};
 use crate::run::trainer::trained_groups;
 use std::any::Any;
@@ -83,7 +82,6 @@ impl FleetLearner for CudaFleet<'_> {
             let group = group.as_ref();
             let Some(first) = group.first() else { continue };
             first.config.policies.iter().try_for_each(|plan| plan.check_passes())?;
-            check_shards(&first.config)?;
             if cuda_off_policy::takes(&first.config) {
                 if cuda_off_policy::train(self.registry, group, watch)?.is_break() {
                     return Ok(());

@@ -2,11 +2,11 @@
 
 use super::Learner;
 use crate::algorithm::PolicyPlan;
-use crate::config::{Shards, TrainConfig};
+use crate::config::TrainConfig;
 use crate::engine::policies::no_own_networks;
 use crate::engine::rollout::normalise::Normaliser;
 use crate::engine::{Iterated, Progress};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::fused::{MOST_ITERATIONS, OnDevice, not_there};
 use crate::model::{LearnerState, Statistic};
 use crate::network::foreign::MakeForeign;
@@ -40,7 +40,6 @@ impl CudaLearner {
     pub fn new(config: &TrainConfig, threads: usize) -> Result<Self> {
         no_own_networks(config, "a GPU")?;
         config.policies.iter().try_for_each(|plan| plan.check_passes())?;
-        check_shards(config)?;
         let host = super::native::learner(&config.of_this_rank(), threads)?;
         let state = host.state();
         Ok(Self {
@@ -75,20 +74,6 @@ impl CudaLearner {
             self.host_is_stale = false;
         }
         Ok(&mut *self.host)
-    }
-}
-
-/// Checks that this GPU has no more than one shard of a replay memory.
-pub(crate) fn check_shards(config: &TrainConfig) -> Result<()> {
-    let Shards { here, total, .. } = config.shards();
-    let off_policy = config.policies.iter().find(|plan| plan.is_off_policy());
-    match off_policy.filter(|_| here > 1) {
-        None => Ok(()),
-        Some(PolicyPlan { name, algorithm, .. }) => Err(Error::Invalid(format!(
-            "shards = {total}: policy \"{name}\" learns by {} from a replay memory, of which a GPU has one shard, so the \
-             run needs {total} GPUs, or --device cpu on any number of ranks that divides {total}",
-            algorithm.name
-        ))),
     }
 }
 
