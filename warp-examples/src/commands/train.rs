@@ -197,6 +197,7 @@ impl<'a> OneRank<'a> {
         let device = Device::choose(&rank.device(&args.device)?)?;
         clock.part("device");
         let world = rank.world(link, task.config.digest(entry.fields), device.uuid())?;
+        device.check_ranks(&world)?;
         let task = task.agreed(&world, on_host);
         let task = task.inspect_err(|error| world.give_up(&format!("{error:#}")))?;
         let Task { args, config, basis, from } = task;

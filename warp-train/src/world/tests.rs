@@ -290,3 +290,21 @@ fn a_rank_that_was_restarted_takes_its_place_again() {
     assert!(hub.is_ok());
     assert_eq!(others.join().unwrap(), (true, true));
 }
+
+#[test]
+fn ranks_with_gpus_of_different_models_are_refused_on_all() {
+    let models = ["A (132 multiprocessors)", "A (132 multiprocessors)", "A (114 multiprocessors)"];
+    let checked = |models: [&str; 3]| {
+        let check = |world: World| world.check_same_model(models[world.rank()]);
+        on_ranks(threads(3, QUICK), check)
+    };
+    for found in checked(models) {
+        let error = found.unwrap_err();
+        let words = "rank 0 has A (132 multiprocessors), but rank 2 has A (114 multiprocessors); \
+                     the ranks of a run need GPUs of one model";
+        // Another start would not mend it.
+        assert!(error.to_string() == words && error.is_users(), "{error}");
+    }
+    assert!(checked([models[0]; 3]).iter().all(Result::is_ok));
+    assert!(World::default().check_same_model("any").is_ok());
+}
