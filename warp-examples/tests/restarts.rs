@@ -7,8 +7,9 @@
 
 mod warp_command;
 
+use rustix::process::{Pid, Signal, kill_process};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use warp_command::{Folder, SMALL, Said, fleet_args, free_port, n_weights, same_fleet, same_run};
 
 /// Two shards on the CPU, with a checkpoint every few iterations.
@@ -20,7 +21,7 @@ const RUN: [&str; 5] = [
     "--steps",
 ];
 /// Steps that leave time to kill a rank.
-const STEPS: &str = "40960";
+const STEPS: &str = "102400";
 const HOURS: &str = "1000000000";
 
 /// A command of one process that has two ranks.
@@ -49,7 +50,10 @@ fn trainer_of(supervisor: &Child) -> Option<u32> {
 
 /// Waits for a process that trains, other than `before`.
 fn trainer(folder: &Folder, supervisor: &Child, before: Option<u32>) -> u32 {
-    folder.wait_for(|_| trainer_of(supervisor).filter(|id| Some(*id) != before))
+    folder.wait_for(|_| {
+        assert!(runs(supervisor.id()), "the command has ended");
+        trainer_of(supervisor).filter(|id| Some(*id) != before)
+    })
 }
 
 /// Whether a process runs; one that has ended and was not asked for yet does not.
@@ -58,9 +62,9 @@ fn runs(id: u32) -> bool {
     stat.rsplit_once(')').is_some_and(|(_, state)| !state.trim_start().starts_with('Z'))
 }
 
-fn signal(id: u32, signal: &str) {
-    let sent = Command::new("kill").args([signal, &id.to_string()]).status();
-    assert!(sent.unwrap().success());
+/// At once, while a process of `kill` would take its time.
+fn signal(id: u32, signal: Signal) {
+    kill_process(Pid::from_raw(id as i32).unwrap(), signal).unwrap();
 }
 
 /// Waits for a checkpoint of `run` at `step` or later.
@@ -81,13 +85,13 @@ fn a_run_that_is_killed_goes_on_in_its_folder() {
     // At once, when there may be no folder yet; and on its way, twice.
     let child = folder.spawn(&one_process("run", STEPS, &["--gpus=2", "--restarts", "3"]));
     let first = trainer(&folder, &child, None);
-    signal(first, "-KILL");
+    signal(first, Signal::KILL);
     let second = trainer(&folder, &child, Some(first));
     let step = wait_for_step(&folder, "run", 1024);
-    signal(second, "-ABRT");
+    signal(second, Signal::ABORT);
     let third = trainer(&folder, &child, Some(second));
     wait_for_step(&folder, "run", step + 1024);
-    signal(third, "-KILL");
+    signal(third, Signal::KILL);
     let said = said(child);
     assert_eq!(said.code, Some(0), "{said:?}");
     for words in [
@@ -111,7 +115,7 @@ fn processes_meet_again_when_one_of_them_is_killed() {
     for killed in [1, 0] {
         let before = [0, 1].map(|number| trainer(&folder, &ranks[number], None));
         step = wait_for_step(&folder, "run", step + 1024);
-        signal(before[killed], "-KILL");
+        signal(before[killed], Signal::KILL);
         // Both start anew.
         for (supervisor, before) in ranks.iter().zip(before) {
             trainer(&folder, supervisor, Some(before));
@@ -142,7 +146,7 @@ fn a_loss_too_many_ends_the_command() {
     for _ in 0..2 {
         let id = trainer(&folder, &ranks[1], before);
         step = wait_for_step(&folder, "run", step + 1024);
-        signal(id, "-KILL");
+        signal(id, Signal::KILL);
         before = Some(id);
     }
     for said in ranks.map(said) {
@@ -154,7 +158,7 @@ fn a_loss_too_many_ends_the_command() {
     let go_on =
         ["train", "--resume=run", "--device=cpu", "--gpus=2", "--restarts=1", "--steps", &steps];
     let child = folder.spawn(&go_on);
-    signal(trainer(&folder, &child, None), "-KILL");
+    signal(trainer(&folder, &child, None), Signal::KILL);
     let said = said(child);
     assert_eq!(said.code, Some(0), "{said:?}");
     assert_eq!(folder.checkpoint("run").unwrap().to_string(), steps);
@@ -169,7 +173,7 @@ fn signals_end_all_in_order_and_no_process_outlives_its_supervisor() {
     wait_for_step(&folder, "run", 1024);
     // As from a terminal, which tells both.
     for id in [trainers[1], ranks[1].id()] {
-        signal(id, "-TERM");
+        signal(id, Signal::TERM);
     }
     let [first, other] = ranks.map(said);
     assert_eq!((first.code, other.code), (Some(0), Some(0)), "{first:?} {other:?}");
@@ -179,7 +183,7 @@ fn signals_end_all_in_order_and_no_process_outlives_its_supervisor() {
     let child = folder.spawn(&one_process("alone", HOURS, &["--gpus=2", "--restarts=5"]));
     let id = trainer(&folder, &child, None);
     wait_for_step(&folder, "alone", 1024);
-    signal(child.id(), "-INT");
+    signal(child.id(), Signal::INT);
     let said = said(child);
     assert_eq!(said.code, Some(130), "{said:?}");
     assert!(!said.stderr.contains("restart ") && !runs(id), "{said:?}");
@@ -208,7 +212,7 @@ fn a_fleet_goes_on_with_the_runs_that_have_not_ended() {
     for killed in [1, 0] {
         let before = [0, 1].map(|number| trainer(&folder, &ranks[number], None));
         n = folder.wait_for(|folder| n_weights(folder, "part").filter(|now| *now >= n + 4));
-        signal(before[killed], "-KILL");
+        signal(before[killed], Signal::KILL);
         for (supervisor, before) in ranks.iter().zip(before) {
             trainer(&folder, supervisor, Some(before));
         }
