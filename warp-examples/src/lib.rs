@@ -44,6 +44,11 @@ pub enum Outcome {
         /// Its number.
         signal: u8,
     },
+    /// A process that this one has started did the work and said what came of it.
+    Child {
+        /// Its exit code.
+        code: u8,
+    },
 }
 
 /// Runs the command line of this process over `registry`: give it your own environments, and they
@@ -69,6 +74,7 @@ pub fn run_line(args: &[OsString], registry: &Registry) -> u8 {
         Ok(Outcome::Done) => 0,
         Ok(Outcome::Failed) => 1,
         Ok(Outcome::Interrupted { signal }) => 128_u8.saturating_add(signal),
+        Ok(Outcome::Child { code }) => code,
         Err(error) => {
             // One line, whatever the names in it hold.
             output::tell(&format!("error: {}", output::one_line(&output::sentence(&error))));
@@ -81,7 +87,7 @@ pub fn run_line(args: &[OsString], registry: &Registry) -> u8 {
 /// what the user can put right.
 fn code_of(error: &anyhow::Error) -> u8 {
     match error.downcast_ref() {
-        Some(warp_train::Error::Ranks(_)) => 75,
+        Some(warp_train::Error::Ranks(_)) => commands::restarts::LOST,
         Some(error) if !error.is_users() => 1,
         _ => 2,
     }

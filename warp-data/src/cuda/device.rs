@@ -103,6 +103,21 @@ pub struct DeviceInfo {
     pub l2_bytes: u32,
 }
 
+impl DeviceInfo {
+    /// What sizes of launches depend on, in words: the same text for two GPUs of one model, whatever their memory.
+    #[must_use]
+    pub fn model(&self) -> String {
+        let (major, minor) = self.capability;
+        format!(
+            "{} (compute capability {major}.{minor}, {} multiprocessors with {} bytes of shared memory, {} for a block)",
+            self.name,
+            self.n_multiprocessors,
+            self.shared_per_multiprocessor,
+            self.shared_per_block
+        )
+    }
+}
+
 impl Device {
     /// GPU number `ordinal`, with a stream of its own.
     ///

@@ -11,6 +11,7 @@ use warp_func::cuda::{Build, Kernels};
 use warp_func::{Entry, Registry};
 use warp_train::TrainConfig;
 use warp_train::config::{PolicyPlan, Precision};
+use warp_train::world::World;
 
 /// Where a command runs.
 #[derive(Debug, Clone)]
@@ -134,6 +135,19 @@ impl Device {
             #[cfg(feature = "cuda")]
             Device::Cuda(kernels) => kernels.device().info().uuid.clone(),
         }
+    }
+
+    /// Checks that the other ranks of a run have the same kind of device; all are to call it when they have met.
+    ///
+    /// # Errors
+    /// Devices that differ, or ranks that have lost each other.
+    pub fn check_ranks(&self, world: &World) -> Result<()> {
+        let own = match self {
+            Device::Cpu => "the CPU".into(),
+            #[cfg(feature = "cuda")]
+            Device::Cuda(kernels) => kernels.device().info().model(),
+        };
+        Ok(world.check_same_model(&own)?)
     }
 
     /// Whether matrix products can have half-precision operands here: on GPUs from compute

@@ -4,7 +4,8 @@
 //! rollout, and losses are PPO's and A2C's or, for a configuration with an algorithm that learns from a replay
 //! memory, that algorithm's own. The native learner's are always compared, burn's for PPO and A2C if the
 //! build has it. If there is a GPU, the gradients of its kernels are compared as well: in f32 together with the
-//! CPU's, and in half precision separately, within a looser bound.
+//! CPU's, and in half precision separately, within a looser bound. With `--ranks`, ranks share the rows, as threads on
+//! the CPU and on a GPU each.
 
 use super::{Device, print_json, say, tell};
 use crate::{Outcome, settings};
@@ -24,7 +25,7 @@ use warp_train::gradcheck::{
 };
 use warp_train::native::NativeLearner;
 #[cfg(feature = "cuda")]
-use warp_train::native::cuda::{CudaGradients, Products};
+use warp_train::native::cuda::{CudaGradients, CudaSplitGradients, Products};
 
 /// Check gradients against finite differences.
 #[derive(Debug, Clone, Args)]
@@ -38,7 +39,8 @@ pub struct GradcheckArgs {
     /// Rows of the minibatch.
     #[arg(long, value_name = "N", default_value_t = 48)]
     pub rows: usize,
-    /// Also split the rows over N ranks, which are threads on the CPU and sum their gradients as those of a run do.
+    /// Also split the rows over N ranks, which sum their gradients as those of a run do: threads on the CPU and, with
+    /// --device cuda, or auto where there are as many, GPUs 0 to N - 1.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=64))]
     pub ranks: Option<u16>,
     /// Set a key of the configuration.
@@ -64,6 +66,7 @@ pub fn execute(args: &GradcheckArgs, registry: &Registry) -> Result<Outcome> {
     if !why.is_empty() {
         tell(&why);
     }
+    let gpus = gpus_of_ranks(args, &device)?;
     let targets: Vec<String> = match &args.target {
         Some(target) => vec![target.clone()],
         None => registry.entries().map(|entry| entry.name.to_string()).collect(),
@@ -72,7 +75,7 @@ pub fn execute(args: &GradcheckArgs, registry: &Registry) -> Result<Outcome> {
     let (mut passed, mut largest) = (true, BOUND);
     for target in targets {
         let config = CheckBatch::shorten(settings::configure(&target, &args.set, registry)?);
-        let tables = check(&config, args, registry, &device)?;
+        let tables = check(&config, args, registry, &device, &gpus)?;
         let found = || tables.iter().flat_map(|table| &table.found);
         passed &= found().all(Comparison::passed);
         largest = found().fold(largest, |largest, comparison| largest.max(comparison.bound));
@@ -111,6 +114,7 @@ fn check(
     args: &GradcheckArgs,
     registry: &Registry,
     device: &Device,
+    gpus: &[Device],
 ) -> Result<Vec<Table>> {
     let options = CheckOptions { rows: args.rows, seed: config.run.seed };
     if config.policies.iter().all(PolicyPlan::is_off_policy) {
@@ -141,20 +145,34 @@ fn check(
         #[cfg(feature = "cuda")]
         Device::Cuda(kernels) => {
             let on_gpu = |products| CudaGradients::new(config, registry, kernels, products);
+            let kernels_of = |gpu: &Device| match gpu {
+                Device::Cuda(kernels) => Some(kernels.clone()),
+                Device::Cpu => None,
+            };
+            let gpus: Vec<_> = gpus.iter().filter_map(kernels_of).collect();
+            let on_ranks = |products| match gpus.is_empty() {
+                true => Ok(None),
+                false => CudaSplitGradients::new(config, registry, &gpus, products),
+            };
             let mut single = on_gpu(Products::Single)?;
             sources.extend(single.as_mut().map(|gpu| gpu as &mut dyn GradientSource));
+            let mut single = on_ranks(Products::Single)?;
+            sources.extend(single.as_mut().map(|gpus| gpus as &mut dyn GradientSource));
             #[cfg(feature = "tch")]
             let mut torch = warp_train::burn::tch::gradients(config, registry, kernels)?;
             #[cfg(feature = "tch")]
             sources.extend(torch.as_mut().map(|gpu| gpu as &mut dyn GradientSource));
             let found = compare(config, &batches, &mut sources)?;
             let mut tables = vec![Table { what: "", found }];
-            tables.extend(halves(config, &batches, &mut native, on_gpu(Products::Half)?)?);
+            let [gpu, ranks] =
+                [on_gpu(Products::Half)?.map(boxed), on_ranks(Products::Half)?.map(boxed)];
+            tables.extend(halves(config, &batches, &mut native, [gpu, ranks])?);
             if let Some(gpu) = on_gpu(Products::Small)? {
                 let own = config.policies.iter().zip(&batches);
                 let own = own.map(|(plan, batch)| batch.with_own_values(plan));
                 let own = own.collect::<warp_train::Result<Vec<_>>>()?;
-                tables.extend(halves(config, &own, &mut native, Some(gpu))?);
+                let ranks = on_ranks(Products::Small)?.map(boxed);
+                tables.extend(halves(config, &own, &mut native, [Some(boxed(gpu)), ranks])?);
             }
             Ok(tables)
         }
@@ -179,18 +197,45 @@ fn check_replay(
     Ok(tables.map(|(what, found)| Table { what, found }).collect())
 }
 
-/// Half precision on a GPU against the CPU and finite differences.
+/// Half precision on a GPU, and on those of ranks, against the CPU and finite differences.
 #[cfg(feature = "cuda")]
 fn halves(
     config: &TrainConfig,
     batches: &[CheckBatch],
     native: &mut NativeLearner,
-    gpu: Option<CudaGradients>,
+    gpus: [Option<Box<dyn GradientSource>>; 2],
 ) -> Result<Option<Table>> {
-    let Some(mut gpu) = gpu else { return Ok(None) };
-    let mut found = compare(config, batches, &mut [native, &mut gpu])?;
+    let mut gpus: Vec<_> = gpus.into_iter().flatten().collect();
+    if gpus.is_empty() {
+        return Ok(None);
+    }
+    let mut sources: Vec<&mut dyn GradientSource> = vec![native];
+    sources.extend(gpus.iter_mut().map(|gpu| gpu.as_mut() as &mut dyn GradientSource));
+    let mut found = compare(config, batches, &mut sources)?;
     found.retain(|comparison| comparison.bound > BOUND);
     Ok(Some(Table { what: " in half precision", found }))
+}
+
+#[cfg(feature = "cuda")]
+fn boxed(source: impl GradientSource + 'static) -> Box<dyn GradientSource> {
+    Box::new(source)
+}
+
+/// The GPUs of `--ranks`, beside which ranks are always threads on the CPU.
+fn gpus_of_ranks(args: &GradcheckArgs, device: &Device) -> Result<Vec<Device>> {
+    let (Some(n), true) = (args.ranks, device.name() == "cuda") else { return Ok(Vec::new()) };
+    let name = &args.device;
+    if !["auto", "cuda"].contains(&&**name) {
+        bail!("--device {name}: {n} ranks take GPUs 0 to {}, with --device cuda", n - 1);
+    }
+    let gpus = (0..n).map(|rank| Device::choose(&format!("cuda:{rank}")));
+    match gpus.collect::<Result<Vec<_>>>() {
+        Err(error) if name == "auto" => {
+            tell(&format!("checking ranks only on the CPU: {error:#}"));
+            Ok(Vec::new())
+        }
+        gpus => gpus,
+    }
 }
 
 /// A line per tensor and loss, a column per pair of backends.

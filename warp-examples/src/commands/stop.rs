@@ -9,15 +9,18 @@ use warp_train::Trainer;
 use warp_train::callback::{Callback, Flow, Stopped};
 use warp_train::metrics::IterationMetrics;
 
+/// Signals that ask.
 #[cfg(unix)]
-const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, signal_hook::consts::signal::SIGHUP];
+pub(super) const ASKING: [i32; 3] = [SIGINT, SIGTERM, signal_hook::consts::signal::SIGHUP];
 #[cfg(not(unix))]
-const SIGNALS: [i32; 2] = [SIGINT, SIGTERM];
+pub(super) const ASKING: [i32; 2] = [SIGINT, SIGTERM];
 
 /// The signal that requested the stop; 0: none.
 static ASKED_BY: AtomicUsize = AtomicUsize::new(0);
 /// Whether the next signal has its default effect.
 static AT_ONCE: AtomicBool = AtomicBool::new(true);
+/// Whether a second signal may be the first one again.
+static COMES_TWICE: AtomicBool = AtomicBool::new(false);
 /// Set when the handlers are in place.
 static LISTENING: OnceLock<()> = OnceLock::new();
 
@@ -32,7 +35,7 @@ impl Stop {
     pub(super) fn listen() -> Result<Self> {
         if LISTENING.get().is_none() {
             let ignored = ignored();
-            for signal in SIGNALS.into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0) {
+            for signal in ASKING.into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0) {
                 listen_to(signal).with_context(|| format!("cannot listen for signal {signal}"))?;
             }
             let _ = LISTENING.set(());
@@ -40,6 +43,12 @@ impl Stop {
         ASKED_BY.store(0, Ordering::SeqCst);
         AT_ONCE.store(false, Ordering::SeqCst);
         Ok(Self(()))
+    }
+
+    /// From now on a second signal is no more than the first: a process that another one watches over gets those of the
+    /// terminal from both, and is ended at once by that other one.
+    pub(super) fn may_come_twice() {
+        COMES_TWICE.store(true, Ordering::SeqCst);
     }
 
     /// The signal that requested the stop, if any.
@@ -77,7 +86,9 @@ impl Drop for Stop {
 fn listen_to(signal: i32) -> std::io::Result<()> {
     register_conditional_default(signal, &AT_ONCE)?;
     register_usize(signal, &ASKED_BY, usize::try_from(signal).unwrap_or(0))?;
-    signal_hook::flag::register(signal, &AT_ONCE)?;
+    if !COMES_TWICE.load(Ordering::SeqCst) {
+        signal_hook::flag::register(signal, &AT_ONCE)?;
+    }
     Ok(())
 }
 

@@ -2,20 +2,22 @@
 
 use super::halves::HalfWatch;
 use super::ranks::{Rank, RankArgs, Ranks};
+use super::restarts::RestartArgs;
 use super::run_end::report;
 use super::start::StartClock;
 use super::stop::Stop;
+use super::task::{self, Task};
 use super::{
-    Device, dashboard, fleet, memory, notes, options, out_folder, resumption, tell, thread_count,
-    training_learner,
+    Device, dashboard, fleet, memory, notes, options, out_folder, restarts, resumption, tell,
+    thread_count, training_learner,
 };
 use crate::basis::Basis;
 use crate::records::array_log::{self, ArrayLog};
 use crate::records::kernels::Kernels;
 use crate::records::trace::Trace;
 use crate::records::{Records, curves};
-use crate::{Outcome, pool_file, settings};
-use anyhow::{Context, Result, anyhow, bail};
+use crate::{Outcome, pool_file};
+use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use std::path::{Path, PathBuf};
 use warp_func::{Entry, Registry};
@@ -94,6 +96,9 @@ pub struct TrainArgs {
     /// Several GPUs and machines.
     #[command(flatten)]
     pub ranks: RankArgs,
+    /// What happens when a rank is lost.
+    #[command(flatten)]
+    pub restarts: RestartArgs,
 }
 
 impl TrainArgs {
@@ -104,6 +109,24 @@ impl TrainArgs {
         let seed = self.seed.map(|n| format!("seed={n}"));
         [envs, steps, seed].into_iter().flatten()
     }
+
+    /// The same for what has begun in `folder`, where its configuration lies.
+    pub(super) fn going_on_in(&self, folder: PathBuf) -> Self {
+        Self {
+            resume: Some(folder),
+            target: None,
+            envs: None,
+            steps: None,
+            seed: None,
+            seeds: None,
+            sweep: Vec::new(),
+            samples: None,
+            halving: None,
+            set: Vec::new(),
+            out: None,
+            ..self.clone()
+        }
+    }
 }
 
 /// Runs the command.
@@ -113,11 +136,17 @@ impl TrainArgs {
 pub fn execute(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
     // Before anything is created.
     dashboard::check(args.dashboard)?;
+    if args.restarts.is_supervisor() {
+        return restarts::supervise(args, registry);
+    }
+    args.restarts.tie_to_supervisor()?;
+    let begun = || args.restarts.go_on_in().map(|folder| args.going_on_in(folder.into()));
     if fleet::is_asked_for(args)? {
-        return fleet::train(args, registry);
+        return fleet::train(begun().as_ref().unwrap_or(args), registry);
     }
     let mut clock = StartClock::begin();
     let Some(ranks) = Ranks::of(&args.ranks)? else {
+        let args = begun().unwrap_or_else(|| args.clone());
         return OneRank::alone(args, registry, &mut clock)?.train(clock);
     };
     ranks.each(|rank, link| {
@@ -128,7 +157,7 @@ pub fn execute(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
 
 /// What one rank has of a run that is about to begin or go on.
 struct OneRank<'a> {
-    args: &'a TrainArgs,
+    args: TrainArgs,
     /// Environments by name, on the host.
     on_host: &'a Registry,
     config: TrainConfig,
@@ -144,19 +173,14 @@ struct OneRank<'a> {
 
 impl<'a> OneRank<'a> {
     /// The only rank of a run.
-    fn alone(args: &'a TrainArgs, registry: &'a Registry, clock: &mut StartClock) -> Result<Self> {
-        let from = args.resume.as_deref().map(Place::parse);
-        // Before anything is read that another process might be about to change.
-        let lock = |from: Place| Run::lock(&from.folder).map(|locked| (from, Some(locked)));
-        let from = from.map(lock).transpose()?;
-        let (config, basis) = configure(args, from.as_ref().map(|(place, _)| place), registry)?;
+    fn alone(args: TrainArgs, on_host: &'a Registry, clock: &mut StartClock) -> Result<Self> {
+        let Task { args, config, basis, from } = Task::read(args, on_host, 1, true)?;
         let config = config.on_rank(World::default())?;
-        let entry = registry.get(&config.run.env_id)?;
+        let entry = on_host.get(&config.run.env_id)?;
         clock.part("configuration");
         let (device, why) = Device::for_training(&args.device, &args.backend, entry)?;
         clock.part("device");
         let threads = thread_count(args.threads);
-        let on_host = registry;
         Ok(Self { args, on_host, config, basis, device, why, threads, from, listens: true })
     }
 
@@ -164,32 +188,24 @@ impl<'a> OneRank<'a> {
     fn of(
         rank: Rank<'_>,
         link: Option<Box<dyn Link>>,
-        args: &'a TrainArgs,
-        registry: &'a Registry,
+        args: &TrainArgs,
+        on_host: &'a Registry,
         clock: &mut StartClock,
     ) -> Result<Self> {
-        let from = args.resume.as_deref().map(Place::parse);
-        // Before anything is read that another process might be about to change.
-        let lock = |from: Place| {
-            let locked = rank.is_first().then(|| Run::lock(&from.folder)).transpose();
-            locked.map(|locked| (from, locked))
-        };
-        let from = from.map(lock).transpose()?;
-        let place = from.as_ref().map(|(place, _)| place);
-        let (mut config, basis) = configure(args, place, registry)?;
-        if args.ranks.scale_envs && from.is_none() {
-            config.run.num_envs = config.run.num_envs.saturating_mul(rank.size());
-        }
-        let entry = registry.get(&config.run.env_id)?;
+        let task = Task::read(args.clone(), on_host, rank.size(), rank.is_first())?;
+        let entry = on_host.get(&task.config.run.env_id)?;
         clock.part("configuration");
         let device = Device::choose(&rank.device(&args.device)?)?;
         clock.part("device");
-        let digest = config.digest(entry.fields);
-        let world = rank.world(link, digest, device.uuid())?;
+        let world = rank.world(link, task.config.digest(entry.fields), device.uuid())?;
+        device.check_ranks(&world)?;
+        let task = task.agreed(&world, on_host);
+        let task = task.inspect_err(|error| world.give_up(&format!("{error:#}")))?;
+        let Task { args, config, basis, from } = task;
         let config = config.on_rank(world)?;
         let threads = (thread_count(args.threads) / rank.here()).max(1);
         clock.part("ranks");
-        let (on_host, why, listens) = (registry, String::new(), rank.is_first_here());
+        let (why, listens) = (String::new(), rank.is_first_here());
         Ok(Self { args, on_host, config, basis, device, why, threads, from, listens })
     }
 
@@ -288,8 +304,7 @@ impl<'a> OneRank<'a> {
     fn begin(&self, registry: &Registry, clock: &mut StartClock) -> Result<(Trainer, Option<Run>)> {
         let Self { args, config, .. } = self;
         let run = &config.run;
-        let name = format!("{}-{}-s{}", run.env_id, config.algorithm(), run.seed);
-        let folder = out_folder::of(args, run, &name);
+        let folder = task::folder_of(args, config);
         let entry = registry.get(&run.env_id)?;
         let text = config.to_toml(entry.fields);
         let is_first = config.world.is_first();
@@ -315,7 +330,7 @@ impl<'a> OneRank<'a> {
         registry: &Registry,
         clock: &mut StartClock,
     ) -> Result<(Trainer, Option<Run>)> {
-        let args = self.args;
+        let args = &self.args;
         let mut config = self.config.clone();
         let world = config.world.clone();
         let checkpoint = checkpoint_for(&world, place)?;
@@ -439,28 +454,6 @@ fn with_last_good(error: warp_train::Error, folder: &Path) -> warp_train::Error 
         }
         other => other,
     }
-}
-
-/// The configuration of a new run with what it is based on, or of the one that goes on at `from`.
-fn configure(
-    args: &TrainArgs,
-    from: Option<&Place>,
-    registry: &Registry,
-) -> Result<(TrainConfig, Option<Basis>)> {
-    if let Some(from) = from {
-        let config = resumption::configure(&from.folder, args, registry)?;
-        // What a run has from before is its own.
-        if args.set.iter().any(|set| set.starts_with("stop_at_return")) {
-            notes::check_stop(&config)?;
-        }
-        return Ok((config, None));
-    }
-    let target = args.target.as_deref().context("an environment or a file is needed")?;
-    let mut sets = args.set.clone();
-    sets.extend(args.overrides());
-    let (config, basis) = settings::configure_with_basis(target, &sets, registry)?;
-    notes::check_stop(&config)?;
-    Ok((config, Some(basis)))
 }
 
 /// Says what should be known of an environment before training in it.

@@ -1,6 +1,7 @@
 //! Gradients of given minibatches on a GPU, for `gradcheck`: the kernels that a run would use, fed from
 //! the host.
 
+use super::carried;
 use super::halves;
 use super::policy_number::PolicyNumber;
 use super::small::{SmallLearner, refusal};
@@ -15,6 +16,7 @@ use crate::error::{Error, Result, of_policy};
 use crate::loss::{Loss, LossMetrics, Minibatch};
 use crate::model::NamedTensor;
 use crate::network::foreign::MakeForeign;
+use crate::world::World;
 use std::fmt::{Debug, Formatter};
 use warp_func::cuda::{Build, Kernels};
 use warp_func::{Registry, VecEnv};
@@ -40,6 +42,8 @@ pub struct CudaGradients {
     products: Products,
     /// Makes networks that a tensor library runs, if that is what is asked for.
     foreign: Option<MakeForeign>,
+    /// The ranks that share the samples, and sum their gradients as those of a run do.
+    world: World,
 }
 
 /// A minibatch as kernels take it: rows by number, each as often as its weight says.
@@ -68,7 +72,23 @@ impl CudaGradients {
         if products == Products::Small && !small {
             return Ok(None);
         }
-        Ok(Some(Self { config: config.clone(), envs, products, foreign: None }))
+        let (config, world) = (config.clone(), World::default());
+        Ok(Some(Self { config, envs, products, foreign: None, world }))
+    }
+
+    /// The same on one of several ranks, which are all to be asked for a gradient at the same time.
+    pub(super) fn on_rank(self, world: World) -> Self {
+        Self { world, ..self }
+    }
+
+    /// The ranks that share its samples.
+    pub(super) fn world(&self) -> &World {
+        &self.world
+    }
+
+    /// Its GPU, in words.
+    pub(super) fn model(&mut self) -> String {
+        self.envs.as_cuda().map_or_else(String::new, |envs| envs.gpu().info().model())
     }
 
     /// The same in f32, of networks that `foreign` makes.
@@ -92,12 +112,14 @@ impl CudaGradients {
         let mut config = self.config.clone();
         let agents = config.policies[policy].n_agents();
         let (samples, rows) = (given.order.len(), given.minibatch.n_rows());
+        let n_ranks = self.world.size();
         (config.run.num_envs, config.run.num_steps) = match self.products {
-            Products::Small => (samples / agents, 1),
-            _ => (1, samples.max(rows).div_ceil(agents)),
+            Products::Small => (n_ranks * samples / agents, 1),
+            _ => (n_ranks, samples.max(rows).div_ceil(agents)),
         };
-        // The samples are of one minibatch, and of no shard.
-        config.run.shards = None;
+        // The samples are of one minibatch, and of no shard but a rank's.
+        config.run.shards = (n_ranks > 1).then_some(n_ranks);
+        config.world = self.world.clone();
         let keys = &mut config.policies[policy].config;
         let Loss { objective, vf_coef, ent_coef } = loss;
         keys.vf_coef = Schedule::constant(f64::from(vf_coef));
@@ -122,6 +144,7 @@ impl CudaGradients {
             return Err(Error::Invalid("gradients on a GPU need environments there".into()));
         };
         if self.products == Products::Small {
+            let config = if config.world.is_alone() { config } else { carried(&config, envs)? };
             let mut small = SmallLearner::for_gradients(&config, policy, envs)?;
             return small.gradient_of(&config, weights, given);
         }
@@ -131,6 +154,8 @@ impl CudaGradients {
         let (number, machine) =
             (PolicyNumber { index: policy, first_agent: 0 }, Machine::of(envs.gpu().info()));
         let text = WideText::new(&config, number, machine, backend)?;
+        let units: Vec<_> = text.units().collect();
+        config.world.first_then_others("compiled kernels", || kernels.compile_all(&units))??;
         let joining = Joining::new(envs.gpu(), &config.world);
         let mut policy = WidePolicy::new(&config, policy, text, &kernels, envs, &joining, foreign)?;
         policy.gradient_of(weights, given)
@@ -140,12 +165,22 @@ impl CudaGradients {
 impl CudaGradients {
     /// What it is called.
     pub(crate) fn backend(&self) -> &'static str {
+        let is_bf16 = self.is_bf16();
+        if !self.world.is_alone() {
+            return match self.products {
+                Products::Single => "ranks fp32",
+                Products::Half if is_bf16 => "ranks bf16",
+                Products::Half => "ranks fp16",
+                Products::Small if is_bf16 => "ranks small bf16",
+                Products::Small => "ranks small",
+            };
+        }
         match self.products {
             _ if self.foreign.is_some() => "burn-tch",
             Products::Single => "cuda fp32",
-            Products::Half if self.is_bf16() => "cuda bf16",
+            Products::Half if is_bf16 => "cuda bf16",
             Products::Half => "cuda fp16",
-            Products::Small if self.is_bf16() => "cuda small bf16",
+            Products::Small if is_bf16 => "cuda small bf16",
             Products::Small => "cuda small",
         }
     }
@@ -186,7 +221,7 @@ impl CudaGradients {
         }
         let checked = minibatch.check(width, &plan.layout, &loss);
         checked.map_err(of_policy(&plan.name))?;
-        let mut order = order(minibatch)?;
+        let mut order = share(&order(minibatch)?, &self.world);
         if self.products == Products::Small {
             // They learn from all agents of all replicas; as often one as the other.
             order = order.repeat(plan.n_agents());
@@ -218,6 +253,13 @@ impl Debug for CudaGradients {
     }
 }
 
+/// This rank's samples. All ranks have as many: together they have each of `order` as often as there are ranks, which
+/// leaves the mean as it is.
+fn share(order: &[u32], world: &World) -> Vec<u32> {
+    let n_ranks = world.size();
+    world.share(n_ranks * order.len()).map(|sample| order[sample / n_ranks]).collect()
+}
+
 /// Each row as often as its weight has eighths, since kernels count samples and do not weigh them.
 fn order(minibatch: &Minibatch<'_>) -> Result<Vec<u32>> {
     let mut order = Vec::new();
@@ -240,6 +282,17 @@ fn order(minibatch: &Minibatch<'_>) -> Result<Vec<u32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::world::threads;
+
+    #[test]
+    fn ranks_have_as_many_samples_and_together_all_of_them() {
+        let order = [4, 4, 7, 9, 11];
+        assert_eq!(share(&order, &World::default()), order);
+        let links = threads(3, std::time::Duration::from_secs(1));
+        let of = |(rank, link)| share(&order, &World::new(rank, 3, link));
+        let shares: Vec<Vec<u32>> = links.into_iter().enumerate().map(of).collect();
+        assert_eq!(shares, [[4, 4, 4, 4, 4], [4, 7, 7, 7, 9], [9, 9, 11, 11, 11]]);
+    }
 
     #[test]
     fn rows_come_as_often_as_their_weight_says() {

@@ -13,6 +13,7 @@ mod policy_number;
 #[cfg(test)]
 mod sharded;
 pub(crate) mod small;
+mod split_gradients;
 mod wide;
 
 use crate::algorithm::{PolicyPlan, Precision};
@@ -34,6 +35,7 @@ pub use ahead::{compile_ahead, units};
 pub use gradients::{CudaGradients, Products};
 pub(crate) use small::MOST_ITERATIONS;
 pub use small::sources as small_sources;
+pub use split_gradients::CudaSplitGradients;
 #[doc(hidden)]
 pub use wide::sources as wide_sources;
 

@@ -245,12 +245,34 @@ impl World {
         Ok(parts.iter().flat_map(numbers).collect())
     }
 
+    /// Checks that all ranks have devices of one model, which `own` describes: sizes of launches, and with them the order
+    /// of sums and what is exchanged, follow from it. To be called before anything else is exchanged.
+    ///
+    /// # Errors
+    /// Devices that differ, on all ranks.
+    pub fn check_same_model(&self, own: &str) -> Result<()> {
+        same_model(&self.gather("the model of each GPU", own.as_bytes())?)
+    }
+
     /// Tells the other ranks that this one failed, so that none waits for it.
     pub fn give_up(&self, why: &str) {
         let Some(link) = &self.link else { return };
         if let Ok(mut link) = link.lock() {
             link.give_up(why);
         }
+    }
+}
+
+/// Checks that all ranks, in their order, describe the same device.
+fn same_model(all: &[Vec<u8>]) -> Result<()> {
+    let described = all.iter().map(|text| String::from_utf8_lossy(text));
+    let mut ranks = described.enumerate();
+    let Some((_, first)) = ranks.next() else { return Ok(()) };
+    match ranks.find(|(_, other)| *other != first) {
+        Some((rank, other)) => Err(Error::Invalid(format!(
+            "rank 0 has {first}, but rank {rank} has {other}; the ranks of a run need GPUs of one model"
+        ))),
+        None => Ok(()),
     }
 }
 

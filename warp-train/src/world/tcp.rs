@@ -83,7 +83,8 @@ impl Listener {
     ) -> Result<Box<dyn Link>, String> {
         let since = Instant::now();
         let mut spokes: Vec<Option<TcpStream>> = (1..own.size).map(|_| None).collect();
-        let mut gpus = vec![own.gpu.clone()];
+        let mut gpus = vec![String::new(); own.size];
+        gpus[0].clone_from(&own.gpu);
         while spokes.iter().any(Option::is_none) {
             match self.listener.accept() {
                 Ok((stream, _)) => {
@@ -117,7 +118,7 @@ fn greet(
     mut stream: TcpStream,
     own: &Hello,
     spokes: &mut [Option<TcpStream>],
-    gpus: &mut Vec<String>,
+    gpus: &mut [String],
 ) -> Result<(), String> {
     let prepared = stream.set_nonblocking(false).and_then(|()| stream.set_nodelay(true));
     let until = Instant::now() + GREETING;
@@ -143,7 +144,9 @@ fn greet(
         ));
         return Ok(());
     }
-    if spokes[rank - 1].is_some() {
+    // One that was restarted while others are still on their way takes its own place again.
+    let is_here = |spoke: &mut TcpStream| news(spoke, *rank).is_none();
+    if spokes[rank - 1].as_mut().is_some_and(is_here) {
         refuse(&format!("rank {rank} is already connected"));
         return Ok(());
     }
@@ -152,12 +155,13 @@ fn greet(
         refuse(&why);
         return Err(why);
     }
-    if !gpu.is_empty() && gpus.contains(gpu) {
+    let is_taken = |(other, of): (usize, &String)| other != *rank && of == gpu;
+    if !gpu.is_empty() && gpus.iter().enumerate().any(is_taken) {
         let why = format!("rank {rank} uses the same GPU as another rank, {gpu}");
         refuse(&why);
         return Err(why);
     }
-    gpus.push(gpu.clone());
+    gpus[*rank].clone_from(gpu);
     spokes[rank - 1] = Some(stream);
     Ok(())
 }
@@ -217,7 +221,7 @@ fn connect(place: &str) -> std::io::Result<TcpStream> {
 }
 
 impl Hello {
-    fn bytes(&self) -> Vec<u8> {
+    pub(super) fn bytes(&self) -> Vec<u8> {
         let Self { rank, size, token, config, gpu } = self;
         format!("{VERSION}\n{rank}\n{size}\n{config}\n{gpu}\n{token}").into_bytes()
     }

@@ -1,5 +1,6 @@
 //! Links between ranks: what is heard, and what becomes of ranks that are late, gone or strangers.
 
+use super::frame::{Frame, Kind, send};
 use super::*;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -264,4 +265,46 @@ fn another_configuration_ends_it_for_all() {
     let listener = Listener::bind("127.0.0.1:0").unwrap();
     let error = listener.welcome(&hello(0, 3), QUICK, QUICK).err().unwrap();
     assert!(error.contains("rank 1, 2 did not connect within 0.4 s"), "{error}");
+}
+
+#[test]
+fn a_rank_that_was_restarted_takes_its_place_again() {
+    let listener = Listener::bind("127.0.0.1:0").unwrap();
+    let place = format!("127.0.0.1:{}", listener.port().unwrap());
+    let with_gpu = |gpu: &str, rank| Hello { gpu: gpu.into(), ..hello(rank, 3) };
+    let (own, restarted, last) = (with_gpu("F", 0), with_gpu("G", 1), with_gpu("H", 2));
+    let others = std::thread::spawn(move || {
+        // Gone before the last one comes.
+        let mut stream = TcpStream::connect(&place).unwrap();
+        send(&mut stream, &Frame::new(Kind::Hello, "", &restarted.bytes()), QUICK).unwrap();
+        std::thread::sleep(QUICK);
+        drop(stream);
+        let again = {
+            let place = place.clone();
+            std::thread::spawn(move || join(&place, &restarted, 4 * QUICK, QUICK).is_ok())
+        };
+        std::thread::sleep(QUICK);
+        (join(&place, &last, QUICK, QUICK).is_ok(), again.join().unwrap())
+    });
+    let hub = listener.welcome(&own, Duration::from_secs(20), QUICK);
+    assert!(hub.is_ok());
+    assert_eq!(others.join().unwrap(), (true, true));
+}
+
+#[test]
+fn ranks_with_gpus_of_different_models_are_refused_on_all() {
+    let models = ["A (132 multiprocessors)", "A (132 multiprocessors)", "A (114 multiprocessors)"];
+    let checked = |models: [&str; 3]| {
+        let check = |world: World| world.check_same_model(models[world.rank()]);
+        on_ranks(threads(3, QUICK), check)
+    };
+    for found in checked(models) {
+        let error = found.unwrap_err();
+        let words = "rank 0 has A (132 multiprocessors), but rank 2 has A (114 multiprocessors); \
+                     the ranks of a run need GPUs of one model";
+        // Another start would not mend it.
+        assert!(error.to_string() == words && error.is_users(), "{error}");
+    }
+    assert!(checked([models[0]; 3]).iter().all(Result::is_ok));
+    assert!(World::default().check_same_model("any").is_ok());
 }

@@ -170,6 +170,24 @@ one_is_killed() {
     tail -n 2 "$scratch/killed.0"
 }
 
+# restarted LINK ARGUMENT...: what trains for the last rank is killed on the way; the run goes on by itself, and has the
+# weights of one that nobody disturbed.
+restarted() {
+    local link="$1" run="$scratch/restarted-$1" last
+    shift
+    rm -rf "$run" "$run-whole"
+    WARP_LINK="$link" bin/warp train "$@" --gpus "$n_gpus" --out "$run-whole" || return
+    WARP_LINK="$link" as_processes "$scratch/restart" bin/warp train "$@" --restarts 1 --out "$run"
+    for ((turn = 0; turn < 600; ++turn)); do
+        [ ! -d "$run/checkpoints" ] || [ "$(progress "$run")" -eq 0 ] || break
+        sleep 0.1
+    done
+    last="${processes[-1]}"
+    kill -KILL "$(cut -d " " -f 1 "/proc/$last/task/$last/children")"
+    ended "$scratch/restart" 0 || return
+    grep -h "restart 1 of 1" "$scratch"/restart.* && same_weights "$run-whole" "$run"
+}
+
 # goes_on ARGUMENT...: the run of all GPUs goes on with these, from where it is.
 goes_on() {
     local run="$scratch/all"
@@ -220,7 +238,7 @@ shown() {
 }
 
 part_ranks() {
-    local seed small wide replay long sanitizer
+    local env seed small wide replay long sanitizer
     several ranks || return
     # Of a constant learning rate, so that a run can be extended.
     small=(cartpole --set "num_envs=$((512 * n_gpus))" --set num_steps=32 --set learning_rate=1e-3)
@@ -237,6 +255,12 @@ part_ranks() {
     shown "a node each, pretended" pretended_node "${wide[@]}" --steps 50000
     shown "a killed rank, peers" one_is_killed peers "${small[@]}" --steps 20000000000
     shown "a killed rank, NCCL" one_is_killed nccl "${wide[@]}" --steps 20000000000
+    shown "restarted, peers" restarted peers "${small[@]}" --steps 4000000000 --set checkpoint_steps=200000000
+    shown "restarted, NCCL" restarted nccl "${wide[@]}" --steps 200000000 --set checkpoint_steps=10000000
+    for env in cartpole pendulum tag_gridworld tag_continuous; do
+        shown "gradients, $env" bin/warp gradcheck "$env" --device cuda --ranks "$n_gpus"
+        WARP_LINK=nccl shown "gradients, $env, NCCL" bin/warp gradcheck "$env" --device cuda --ranks "$n_gpus"
+    done
     # Digests of all ranks' weights are compared at each of twenty checkpoints.
     long=$((10000 * 64 * n_gpus * 16))
     shown "10,000 iterations" train_on_all cartpole --set "num_envs=$((64 * n_gpus))" --set num_steps=16 \

@@ -99,6 +99,7 @@ fn on_rank(
 ) -> Result<Option<Vec<Scaling>>> {
     let device = Device::choose(&rank.device(&args.device)?)?;
     let world = rank.world(link, String::new(), device.uuid())?;
+    device.check_ranks(&world)?;
     let measured = configurations(args, registry).and_then(|configs| {
         let place = Place::new(&device, args, registry);
         let one = |config| Pair::new(config, args.strong, &world, &place)?.measure(args.seconds);

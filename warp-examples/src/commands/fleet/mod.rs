@@ -154,11 +154,22 @@ fn create(
 ) -> Result<(PathBuf, Fleet)> {
     super::train::tell_notice(entry);
     let first = &runs[0].config;
-    let name = format!("{}-{}-fleet", first.run.env_id, algorithms(runs));
-    let folder = out_folder::of(args, &first.run, &name);
+    let folder = folder_of(args, runs);
     let fleet = Fleet::create(&folder, &first.to_toml(entry.fields), runs, halving)
         .map_err(|error| out_folder::with_way_out(error, args, &first.run))?;
     Ok((folder, fleet))
+}
+
+/// The folder that a new fleet gets.
+pub(super) fn new_folder(args: &TrainArgs, registry: &Registry) -> Result<PathBuf> {
+    let (runs, _) = plan(args, registry)?;
+    Ok(folder_of(args, &runs))
+}
+
+fn folder_of(args: &TrainArgs, runs: &[FleetRun]) -> PathBuf {
+    let first = &runs[0].config.run;
+    let name = format!("{}-{}-fleet", first.env_id, algorithms(runs));
+    out_folder::of(args, first, &name)
 }
 
 /// A fleet in the process that writes it.

@@ -70,9 +70,12 @@ impl SmallLearner {
         self.begin(config, progress, 1)?;
         // As after a rollout.
         self.arrays.barrier.push(&[0u32])?;
+        // While a kernel waits for another rank, nobody is to load or allocate anything.
+        config.world.meet("a minibatch")?;
         self.learn(self.place(config, progress, 0))?;
         let figures = self.figures(config, 1)?;
-        let metrics = policy_metrics(&figures[0], plan, given.order.len() as f64, 0)?;
+        let samples = config.world.size() * given.order.len();
+        let metrics = policy_metrics(&figures[0], plan, samples as f64, 0)?;
         self.store(&mut state)?;
         let (_, moments, _) = state.of_policy(&self.policy);
         Ok((metrics, from_moments(weights, &moments)?))

@@ -11,7 +11,7 @@ use crate::loss::actions::ActionsRef;
 use crate::model::{NamedTensor, PolicyTensors};
 use warp_data::Element;
 use warp_data::cuda::DeviceArray;
-use warp_func::cuda::DeviceStruct;
+use warp_func::cuda::{DeviceStruct, Graph};
 
 impl WidePolicy {
     /// The figures and the gradient of the loss over `given` at `weights`, in the parameters' order.
@@ -29,9 +29,23 @@ impl WidePolicy {
         self.put(given)?;
         let progress = Progress { iteration: 0, env_steps: 0, seed: 0 };
         self.push_settings(progress)?;
-        self.minibatch(0, &self.arrays.order)?;
+        self.learn_once()?;
         let metrics = self.metrics(&self.state()?, progress)?;
         Ok((metrics, self.network.named(&self.arrays.gradient.pull::<f32>()?, "")))
+    }
+
+    /// Takes the minibatch, which other ranks may share.
+    fn learn_once(&self) -> Result<()> {
+        let (n, order) = (&self.arrays.n, &self.arrays.order);
+        let Some(ranks) = &self.ranks else { return self.minibatch(0, order) };
+        // Recorded as in a run: while a kernel waits for another rank, nobody is to load or allocate anything.
+        let mut graph = Graph::capture(&self.device, || {
+            self.of_all_ranks(n, |ranks| &ranks.ns)?;
+            self.minibatch(0, order)
+        })?;
+        ranks.world().meet("a minibatch")?;
+        graph.launch()?;
+        self.wait_for_ranks()
     }
 
     /// Puts the samples where a rollout would have.
