@@ -326,13 +326,15 @@ impl Communicator {
     pub fn abort(&self) {
         let ended = Ended(self.handle.replace(null_mut()));
         if let (Ok(functions), false) = (functions(), ended.0.is_null()) {
-            std::thread::spawn(move || {
+            let end = move || {
                 // The whole of it: the closure would else capture the pointer alone, which is not `Send`.
                 let ended = ended;
                 let Ended(handle) = ended;
                 // SAFETY: made by `begin` and ended once; it frees what the communicator has, whatever others do.
                 unsafe { (functions.abort)(handle) };
-            });
+            };
+            // Where no thread can start, the communicator stays until the process ends, which has lost a rank.
+            let _ = std::thread::Builder::new().spawn(end);
         }
     }
 

@@ -143,7 +143,7 @@ impl Device {
     /// Devices that differ, or ranks that have lost each other.
     pub fn check_ranks(&self, world: &World) -> Result<()> {
         let own = match self {
-            Device::Cpu => "the CPU".into(),
+            Device::Cpu => "the CPU".to_string(),
             #[cfg(feature = "cuda")]
             Device::Cuda(kernels) => kernels.device().info().model(),
         };
@@ -204,6 +204,7 @@ impl Device {
 
     /// Starts to compile what training `config` with `backend` in environments of `registry` needs, if that is on a
     /// GPU, and returns at once. Errors are reported by the code that needs the kernels.
+    #[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "there are no kernels"))]
     pub fn compile_ahead(&self, backend: &str, config: &TrainConfig, registry: &Registry) {
         match self {
             #[cfg(feature = "cuda")]

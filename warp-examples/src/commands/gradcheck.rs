@@ -109,6 +109,7 @@ pub fn execute(args: &GradcheckArgs, registry: &Registry) -> Result<Outcome> {
     Ok(if passed { Outcome::Done } else { Outcome::Failed })
 }
 
+#[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "there are no GPUs"))]
 fn check(
     config: &TrainConfig,
     args: &GradcheckArgs,

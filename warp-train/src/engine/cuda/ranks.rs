@@ -188,8 +188,12 @@ mod tests {
     }
 
     fn texts(rank: usize, size: usize) -> Vec<String> {
+        texts_of(config(), rank, size)
+    }
+
+    fn texts_of(config: TrainConfig, rank: usize, size: usize) -> Vec<String> {
         let link = threads(size, Duration::from_secs(1)).swap_remove(rank);
-        let config = config().on_rank(World::new(rank, size, link)).unwrap();
+        let config = config.on_rank(World::new(rank, size, link)).unwrap();
         let all = sources(&config, H200).unwrap();
         all.into_iter().map(|source| source.text.to_string()).collect()
     }
@@ -201,6 +205,17 @@ mod tests {
         assert!(one.contains(own) && !one.contains("FIRST_SAMPLE") && !one.contains("RANKS"));
         assert!(!two.contains(own) && two.contains(of_ranks));
         assert_eq!(texts(0, 2), texts(1, 2), "all ranks find the same texts compiled");
+    }
+
+    #[test]
+    fn large_gradients_are_heard_as_their_sum() {
+        // Both critics have two layers of 1024 x 1024: 16 MiB on each rank, and a little more.
+        for (width, copies) in [(64, 2), (1024, 1)] {
+            let mut config = config();
+            config.policies[0].config.hidden = vec![width; 3];
+            let text = texts_of(config, 0, 2).concat();
+            assert!(text.contains(&format!("rank < {copies}; ++rank) sum += m.heard[0]")));
+        }
     }
 
     #[test]
