@@ -233,7 +233,8 @@ fn main() -> ExitCode {
 fn large(no_compiler: bool, no_nccl: bool) -> Vec<Trial> {
     let trial = |test: &str, (name, keys): Case, run: fn(&str) -> Result<()>, ignored: bool| {
         let run = move || {
-            let _alone = GPUS.write();
+            compile_ahead(keys)?;
+            let _alone = GPUS.lock();
             run(keys)
         };
         Trial::test(format!("{test}: {name}"), run).with_ignored_flag(ignored)

@@ -2,35 +2,25 @@
 // columns of `right`, which are the gradients of its outputs and its inputs, or for output layers, which
 // have few columns, the other way round.
 
-// Writes a thread's sums: number i of row e of its tile's 16 lies where it says. Whether an element exists is no branch:
-// for hundreds of them the compiler takes long.
-template <int N, bool OUTPUTS>
+// Writes a thread's sums, or adds them to what is there: number i of row e of its tile's 16 lies where it says. Whether
+// an element exists is no branch: for hundreds of them the compiler takes long.
+template <int N, bool OUTPUTS, bool ADDS>
 __device__ inline void u_write(const float (&sums)[N / 2], const UPlace& place, unsigned int tower,
-                               unsigned int left, unsigned int right, float* to, bool adds) {
+                               unsigned int left, unsigned int right, float* to) {
     int lane = threadIdx.x % 32, n_out = (int)place.n_out, n_in = (int)place.n_in;
     int l = (int)left + threadIdx.x / 32 * 16 + lane / 4, r = (int)right + lane % 4 * 2;
-    auto each = [&](auto write) {
+    #pragma unroll
+    for (int e = 0; e < 2; ++e, l += 8) {
+        float* row = to + (long long)l * n_in + r;
         #pragma unroll
-        for (int e = 0; e < 2; ++e, l += 8) {
-            float* row = to + (long long)l * n_in + r;
-            #pragma unroll
-            for (int j = 0; j < N / 4; ++j) {
-                int further = j / 2 * 8 + j % 2, o = OUTPUTS ? u_real(tower, r + further) : l;
-                bool exists = OUTPUTS ? (o >= 0) & (l < n_in) : (o < n_out) & (further < n_in - r);
-                float* at = OUTPUTS ? to + (long long)o * n_in + l : row + further;
-                write(exists, at, sums[j / 2 * 4 + e * 2 + j % 2]);
-            }
-        }
-    };
-    if (adds) {
-        each([&](bool exists, float* at, float sum) {
-            float before = *(exists ? at : to);
-            if (exists) *at = before + sum;
-        });
-    } else {
-        each([](bool exists, float* at, float sum) {
+        for (int j = 0; j < N / 4; ++j) {
+            int further = j / 2 * 8 + j % 2, o = OUTPUTS ? u_real(tower, r + further) : l;
+            bool exists = OUTPUTS ? (o >= 0) & (l < n_in) : (o < n_out) & (further < n_in - r);
+            float* at = OUTPUTS ? to + (long long)o * n_in + l : row + further;
+            float sum = sums[j / 2 * 4 + e * 2 + j % 2];
+            if (ADDS) sum = *(exists ? at : to) + sum;
             if (exists) *at = sum;
-        });
+        }
     }
 }
 
@@ -139,7 +129,12 @@ template <int N, int STAGES, bool OUTPUTS> __device__ inline void u_weights(cons
             if (lane % 4 == 0) u_write_bias(layer, tower, false, o, bias[2 * e], partial, adds);
         }
     }
-    u_write<N, OUTPUTS>(sums, layer, tower, m * U_ROWS, n * N, partial + layer.weight, adds);
+    float* weights = partial + layer.weight;
+    if (adds) {
+        u_write<N, OUTPUTS, true>(sums, layer, tower, m * U_ROWS, n * N, weights);
+    } else {
+        u_write<N, OUTPUTS, false>(sums, layer, tower, m * U_ROWS, n * N, weights);
+    }
 }
 
 // One of four by U_KIND: each takes seconds to compile, so that they are units of their own.
