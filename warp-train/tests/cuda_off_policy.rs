@@ -189,9 +189,16 @@ fn main() -> ExitCode {
             trials.push(trial.with_ignored_flag(no_device.is_some()));
         }
     }
-    for (case, precision) in [(CASES[0], "fp16"), (CASES[1], "fp32"), (CASES[4], "fp16")] {
-        let name = format!("cuda_off_policy_fleet: {precision}, {}", case.0);
-        let trial = Trial::test(name, move || fleet(case.1, precision));
+    for (case, precision, n) in [
+        (CASES[0], "fp16", 64),
+        (CASES[0], "fp16", 40),
+        (CASES[0], "bf16", 16),
+        (CASES[1], "fp16", 64),
+        (CASES[1], "fp32", 40),
+        (CASES[4], "fp16", 64),
+    ] {
+        let name = format!("cuda_off_policy_fleet: {precision}, {n} runs, {}", case.0);
+        let trial = Trial::test(name, move || fleet(case.1, precision, n));
         trials.push(trial.with_ignored_flag(no_device.is_some()));
     }
     let sharded = Trial::test("cuda_off_policy_fleet: fp16, 2 shards, sac, prioritised", || {
@@ -356,19 +363,22 @@ fn seeds(keys: &str, n: u64, precision: &str) -> Result<Vec<FleetRun>> {
     (0..n).map(run).collect()
 }
 
-/// A run does not depend on how many others there are, nor on whether it is of a fleet.
-fn fleet(keys: &str, precision: &str) -> Result<()> {
-    let runs = seeds(&format!("total_steps = 200\n{keys}"), 40, precision)?;
-    let (many, few) = (trained(&runs)?, trained(&runs[38..])?);
-    let config = &runs[39].config;
+/// A run does not depend on how many others there are, so that its blocks share weights or not, nor on whether it is
+/// of a fleet.
+fn fleet(keys: &str, precision: &str, n: usize) -> Result<()> {
+    let (last, before) = (n - 1, n - 2);
+    let runs = seeds(&format!("total_steps = 200\n{keys}"), n as u64, precision)?;
+    let (many, few) = (trained(&runs)?, trained(&runs[before..])?);
+    let config = &runs[last].config;
     let mut envs = envs_on_gpu(config)?;
     let mut alone = CudaLearner::new(config, 1)?;
-    let n = 200_u64.div_ceil(config.steps_per_iteration());
-    alone.iterate(&mut *envs, progress(config, 0), n)?;
-    if many.len() != 40 || many.get(&38) != few.get(&38) || many.get(&39) != few.get(&39) {
+    let n_iterations = 200_u64.div_ceil(config.steps_per_iteration());
+    alone.iterate(&mut *envs, progress(config, 0), n_iterations)?;
+    let differs = |run: &usize| many.get(run) != few.get(run);
+    if many.len() != n || [before, last].iter().any(differs) {
         return Err("a run of a large fleet differs from that of a small one".into());
     }
-    if many.get(&39) != Some(&alone.state()) {
+    if many.get(&last) != Some(&alone.state()) {
         return Err("a run of a fleet differs from the run by itself".into());
     }
     if many.get(&0) == many.get(&1) {
