@@ -202,7 +202,7 @@ fn main() -> ExitCode {
         trials.push(trial.with_ignored_flag(no_device.is_some()));
     }
     let sharded = Trial::test("cuda_off_policy_fleet: fp16, 2 shards, sac, prioritised", || {
-        fleet(&in_shards(SHARDS[4].1, 2), "fp16")
+        fleet(&in_shards(SHARDS[4].1, 2), "fp16", 40)
     });
     trials.push(sharded.with_ignored_flag(no_device.is_some()));
     let together = Trial::bench("cuda_off_policy_rate: pendulum, 64 seeds at once", |test_mode| {
@@ -363,7 +363,7 @@ fn seeds(keys: &str, n: u64, precision: &str) -> Result<Vec<FleetRun>> {
     (0..n).map(run).collect()
 }
 
-/// A run does not depend on how many others there are, so that its blocks share weights or not, nor on whether it is
+/// A run does not depend on how many others there are, nor on whether it is
 /// of a fleet.
 fn fleet(keys: &str, precision: &str, n: usize) -> Result<()> {
     let (last, before) = (n - 1, n - 2);
