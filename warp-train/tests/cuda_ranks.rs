@@ -174,49 +174,25 @@ fn main() -> ExitCode {
     }
     let no_nccl = few.is_some() || warp_data::cuda::nccl_version().is_err();
     let mut trials = Vec::new();
-    for (name, keys) in CASES {
-        let trial = |test: &str, run: fn(&str) -> Result<()>, ignored: bool| {
-            let run = move || {
-                compile_ahead(keys)?;
-                let _alone = GPUS.lock();
-                run(keys)
-            };
-            Trial::test(format!("{test}: {name}"), run).with_ignored_flag(ignored)
-        };
-        trials.push(trial("ranks_compile", compiles_for_ranks, no_compiler.is_some()));
+    let without = |trial: Trial| trial.with_ignored_flag(no_compiler.is_some());
+    for (case, compiles) in CASES
+        .map(|case| (case, compiles_for_ranks as Test))
+        .into_iter()
+        .chain(WIDE.map(|case| (case, wide_compiles_for_ranks as Test)))
+    {
+        let trial = |test: &str, run: Test, ignored| on_gpus(test, case, run, ignored);
+        trials.push(without(named("ranks_compile", case, compiles)));
         trials.push(trial("cuda_ranks_are_equal_and_repeat", equal_and_repeats, few.is_some()));
         trials.push(trial("cuda_ranks_are_near_the_cpus", near_the_cpus, few.is_some()));
         trials.push(trial("cuda_ranks_through_nccl_have_the_same_bits", links_are_equal, no_nccl));
         trials.push(trial("cuda_ranks_go_on_on_one_gpu", goes_on_on_one, few.is_some()));
     }
-    for (name, keys) in WIDE {
-        let trial = |test: &str, run: fn(&str) -> Result<()>, ignored: bool| {
-            let run = move || {
-                compile_ahead(keys)?;
-                let _alone = GPUS.lock();
-                run(keys)
-            };
-            Trial::test(format!("{test}: {name}"), run).with_ignored_flag(ignored)
-        };
-        trials.push(trial("ranks_compile", wide_compiles_for_ranks, no_compiler.is_some()));
-        trials.push(trial("cuda_ranks_are_equal_and_repeat", equal_and_repeats, few.is_some()));
-        trials.push(trial("cuda_ranks_are_near_the_cpus", near_the_cpus, few.is_some()));
-        trials.push(trial("cuda_ranks_through_nccl_have_the_same_bits", links_are_equal, no_nccl));
-        trials.push(trial("cuda_ranks_go_on_on_one_gpu", goes_on_on_one, few.is_some()));
+    for case in REPLAY {
+        trials.push(without(named("ranks_compile: replay", case, replay_compiles_for_ranks)));
     }
-    for (name, keys) in REPLAY {
-        let compiles = move || replay_compiles_for_ranks(keys);
-        let trial = Trial::test(format!("ranks_compile: replay, {name}"), compiles);
-        trials.push(trial.with_ignored_flag(no_compiler.is_some()));
-    }
-    for (name, keys) in REPLAY.into_iter().chain([MIXED]) {
-        let trial = |test: &str, run: fn(&str) -> Result<()>, ignored: bool| {
-            let run = move || {
-                compile_ahead(keys)?;
-                let _alone = GPUS.lock();
-                run(keys)
-            };
-            Trial::test(format!("{test}: replay, {name}"), run).with_ignored_flag(ignored)
+    for case in REPLAY.into_iter().chain([MIXED]) {
+        let trial = |test: &str, run: Test, ignored| {
+            on_gpus(&format!("{test}: replay"), case, run, ignored)
         };
         trials.push(trial("cuda_ranks_are_equal_and_repeat", equal_and_repeats, few.is_some()));
         trials.push(trial("cuda_ranks_are_near_the_cpus", replay_near_the_cpus, few.is_some()));
@@ -229,25 +205,41 @@ fn main() -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
+/// What is done with a case's keys.
+type Test = fn(&str) -> Result<()>;
+
+fn named(
+    test: &str,
+    (name, keys): Case,
+    run: impl Fn(&str) -> Result<()> + Send + 'static,
+) -> Trial {
+    Trial::test(format!("{test}: {name}"), move || run(keys))
+}
+
+/// A test that has the GPUs for itself, and has its kernels compiled before.
+fn on_gpus(test: &str, case: Case, run: Test, ignored: bool) -> Trial {
+    let run = move |keys: &str| {
+        compile_ahead(keys)?;
+        let _alone = GPUS.lock();
+        run(keys)
+    };
+    named(test, case, run).with_ignored_flag(ignored)
+}
+
 /// What is to hold where NCCL sums gradients: all but the order of sums, which is NCCL's.
 fn large(no_compiler: bool, no_nccl: bool) -> Vec<Trial> {
-    let trial = |test: &str, (name, keys): Case, run: fn(&str) -> Result<()>, ignored: bool| {
-        let run = move || {
-            compile_ahead(keys)?;
-            let _alone = GPUS.lock();
-            run(keys)
-        };
-        Trial::test(format!("{test}: {name}"), run).with_ignored_flag(ignored)
-    };
+    let trial = |test: &str, case, run: Test| on_gpus(test, case, run, no_nccl);
+    let compiles =
+        |case, run: Test| named("ranks_compile", case, run).with_ignored_flag(no_compiler);
     vec![
-        trial("ranks_compile", LARGE, wide_compiles_for_ranks, no_compiler),
-        trial("cuda_ranks_are_equal_and_repeat", LARGE, equal_and_repeats, no_nccl),
-        trial("cuda_ranks_are_near_the_cpus", LARGE, near_the_cpus, no_nccl),
-        trial("cuda_ranks_go_on_on_one_gpu", LARGE, goes_on_on_one, no_nccl),
-        trial("ranks_compile", LARGE_REPLAY, replay_compiles_for_ranks, no_compiler),
-        trial("cuda_ranks_are_equal_and_repeat", LARGE_REPLAY, equal_and_repeats, no_nccl),
-        trial("cuda_ranks_are_near_the_cpus", LARGE_REPLAY, replay_near_the_cpus, no_nccl),
-        trial("cuda_ranks_go_on_elsewhere", LARGE_REPLAY, goes_on_elsewhere, no_nccl),
+        compiles(LARGE, wide_compiles_for_ranks),
+        trial("cuda_ranks_are_equal_and_repeat", LARGE, equal_and_repeats),
+        trial("cuda_ranks_are_near_the_cpus", LARGE, near_the_cpus),
+        trial("cuda_ranks_go_on_on_one_gpu", LARGE, goes_on_on_one),
+        compiles(LARGE_REPLAY, replay_compiles_for_ranks),
+        trial("cuda_ranks_are_equal_and_repeat", LARGE_REPLAY, equal_and_repeats),
+        trial("cuda_ranks_are_near_the_cpus", LARGE_REPLAY, replay_near_the_cpus),
+        trial("cuda_ranks_go_on_elsewhere", LARGE_REPLAY, goes_on_elsewhere),
     ]
 }
 
