@@ -240,10 +240,13 @@ fn the_binary_trains_resumes_and_evaluates_a_sample() {
         ("reset_pool_size: 1000", "reset_pool_size: 6"),
     ];
     std::fs::write(folder.path("small.yaml"), changed("single_cartpole", &small)).unwrap();
-    let said = folder.done(&["train", "small.yaml", "--seed", "3", "--out", "run"]);
-    let notes = said.stderr.lines().filter(|line| line.starts_with("accepted without effect: "));
-    let expected = "accepted without effect: saving.name, trainer.env_backend";
-    assert_eq!(notes.collect::<Vec<_>>(), [expected]);
+    let ranks = ["train", "small.yaml", "--device=cpu", "--gpus=2", "--steps=128", "--out=ranks"];
+    for args in [&["train", "small.yaml", "--seed", "3", "--out", "run"][..], &ranks] {
+        let said = folder.done(args);
+        let is_note = |line: &&str| line.starts_with("accepted without effect: ");
+        let expected = "accepted without effect: saving.name, trainer.env_backend";
+        assert_eq!(said.stderr.lines().filter(is_note).collect::<Vec<_>>(), [expected]);
+    }
     // 1000 steps are 7 batches of 128, of which the last has a line.
     assert_eq!(folder.checkpoint("run"), Some(896));
     assert_eq!(folder.metrics("run").len(), 1);

@@ -40,7 +40,19 @@ impl Task {
         };
         let from = from.map(lock).transpose()?;
         let place = from.as_ref().map(|(place, _)| place);
-        let (mut config, basis) = configure(&args, place, registry)?;
+        let (mut config, basis) = match place {
+            Some(place) => (configure_resumed(&args, place, registry)?, None),
+            None if writes => {
+                let (target, sets) = named_in(&args)?;
+                let (config, basis) = settings::configure_with_basis(target, &sets, registry)?;
+                (config, Some(basis))
+            }
+            // What is to be said of the configuration is said by the rank that writes.
+            None => (configure_new(&args, registry)?, None),
+        };
+        if place.is_none() {
+            notes::check_stop(&config)?;
+        }
         if args.ranks.scale_envs && from.is_none() {
             config.run.num_envs = config.run.num_envs.saturating_mul(n_ranks);
         }
@@ -64,8 +76,7 @@ impl Task {
 
 /// The folder that a new run gets.
 pub(super) fn new_folder(args: &TrainArgs, registry: &Registry) -> Result<PathBuf> {
-    let (config, _) = configure(args, None, registry)?;
-    Ok(folder_of(args, &config))
+    Ok(folder_of(args, &configure_new(args, registry)?))
 }
 
 /// The folder of a new run with this configuration.
@@ -75,24 +86,24 @@ pub(super) fn folder_of(args: &TrainArgs, config: &TrainConfig) -> PathBuf {
     out_folder::of(args, run, &name)
 }
 
-/// The configuration of a new run with what it is based on, or of the one that goes on at `from`.
-fn configure(
-    args: &TrainArgs,
-    from: Option<&Place>,
-    registry: &Registry,
-) -> Result<(TrainConfig, Option<Basis>)> {
-    if let Some(from) = from {
-        let config = resumption::configure(&from.folder, args, registry)?;
-        // What a run has from before is its own.
-        if args.set.iter().any(|set| set.starts_with("stop_at_return")) {
-            notes::check_stop(&config)?;
-        }
-        return Ok((config, None));
-    }
+/// What a new run is of: an environment's name or a file, and the keys that options set.
+fn named_in(args: &TrainArgs) -> Result<(&str, Vec<String>)> {
     let target = args.target.as_deref().context("an environment or a file is needed")?;
-    let mut sets = args.set.clone();
-    sets.extend(args.overrides());
-    let (config, basis) = settings::configure_with_basis(target, &sets, registry)?;
-    notes::check_stop(&config)?;
-    Ok((config, Some(basis)))
+    Ok((target, args.set.iter().cloned().chain(args.overrides()).collect()))
+}
+
+/// The configuration of a new run; nothing is said of it.
+fn configure_new(args: &TrainArgs, registry: &Registry) -> Result<TrainConfig> {
+    let (target, sets) = named_in(args)?;
+    settings::configure_again(target, &sets, registry)
+}
+
+/// The configuration of the run that goes on at `from`.
+fn configure_resumed(args: &TrainArgs, from: &Place, registry: &Registry) -> Result<TrainConfig> {
+    let config = resumption::configure(&from.folder, args, registry)?;
+    // What a run has from before is its own.
+    if args.set.iter().any(|set| set.starts_with("stop_at_return")) {
+        notes::check_stop(&config)?;
+    }
+    Ok(config)
 }
