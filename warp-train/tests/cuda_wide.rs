@@ -12,7 +12,8 @@ use cuda_cases::{
 };
 use libtest_mimic::{Arguments, Trial};
 use std::process::ExitCode;
-use warp_func::cuda::compile;
+use std::sync::Mutex;
+use warp_func::cuda::{Build, Source, compile};
 use warp_train::config::TrainConfig;
 use warp_train::native::cuda::{CudaLearner, wide_sources};
 
@@ -312,24 +313,44 @@ fn in_bf16() -> Vec<Case> {
     cases.into_iter().chain([WHOLE[2], WHOLE[4]]).chain(TILED).collect()
 }
 
-/// The text of some cases, for the H200's machine code; this needs no GPU.
-fn compiles() -> Result<()> {
+/// A translation unit, and what needs it.
+type Unit = (String, Source, Build);
+
+/// The texts of some cases, each once.
+fn some_units() -> Result<Vec<Unit>> {
     let very_wide = ("very wide", "env_id = \"cartpole\"\nhidden = [1024, 1024]");
     let some = CASES[1..5].iter().chain(&SELECTED).chain(&WHOLE).chain(&TILED[1..3]);
     let some = some.chain(&SHARDS).chain(&SHARDS_IN_MINIBATCHES);
-    for (name, keys) in some.chain(&NORMED[1..3]).chain([&very_wide]) {
-        for precision in ["fp16", "fp32"] {
-            for (source, build) in wide_sources(&config(keys, precision)?)? {
-                compile(&source, build, "sm_90a").map_err(|e| format!("{name}: {e}"))?;
+    let some = some.chain(&NORMED[1..3]).chain([&very_wide]);
+    let some = some.flat_map(|case| [(*case, "fp16"), (*case, "fp32")]);
+    let mut units: Vec<Unit> = Vec::new();
+    for ((name, keys), precision) in some.chain(in_bf16().into_iter().map(|case| (case, "bf16"))) {
+        for (source, build) in wide_sources(&config(keys, precision)?)? {
+            if !units.iter().any(|(_, known, how)| (known, *how) == (&source, build)) {
+                units.push((format!("{name}, {precision}"), source, build));
             }
         }
     }
-    for (name, keys) in in_bf16() {
-        for (source, build) in wide_sources(&config(keys, "bf16")?)? {
-            compile(&source, build, "sm_90a").map_err(|e| format!("{name}, bf16: {e}"))?;
+    Ok(units)
+}
+
+/// They become an H200's machine code; this needs no GPU.
+fn compiles() -> Result<()> {
+    let left = Mutex::new(some_units()?.into_iter());
+    let next = || left.lock().ok().and_then(|mut left| left.next());
+    let work = || {
+        while let Some((name, source, build)) = next() {
+            compile(&source, build, "sm_90a").map_err(|error| format!("{name}: {error}"))?;
         }
-    }
-    Ok(())
+        Ok::<(), String>(())
+    };
+    let n_threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..n_threads).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().try_for_each(|thread| {
+            Ok(thread.join().map_err(|_| "a thread panicked".to_string())??)
+        })
+    })
 }
 
 fn config(keys: &str, precision: &str) -> Result<TrainConfig> {
