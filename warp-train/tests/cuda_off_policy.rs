@@ -363,8 +363,7 @@ fn seeds(keys: &str, n: u64, precision: &str) -> Result<Vec<FleetRun>> {
     (0..n).map(run).collect()
 }
 
-/// A run does not depend on how many others there are, nor on whether it is
-/// of a fleet.
+/// A run does not depend on how many others there are, nor on whether it is of a fleet.
 fn fleet(keys: &str, precision: &str, n: usize) -> Result<()> {
     let (last, before) = (n - 1, n - 2);
     let runs = seeds(&format!("total_steps = 200\n{keys}"), n as u64, precision)?;

@@ -5,7 +5,7 @@ use crate::config::TrainConfig;
 use crate::error::{Error, Result};
 use crate::loss::{Loss, LossMetrics, Minibatch};
 use crate::model::NamedTensor;
-use crate::world::{LINK_TIMEOUT, World, threads};
+use crate::world::{LINK_TIMEOUT, World, on_threads, threads};
 use warp_func::Registry;
 use warp_func::cuda::Kernels;
 
@@ -45,30 +45,22 @@ impl CudaSplitGradients {
         &self.ranks[0]
     }
 
-    /// As [`CudaGradients::of_minibatch`], of all ranks together.
+    /// As [`CudaGradients::of_minibatch`], of all ranks together: what each of them comes to.
     ///
     /// # Errors
-    /// The same; GPUs of different models, ranks that have lost each other, or different gradients on them.
+    /// The same; GPUs of different models, or ranks that have lost each other.
     pub(crate) fn of_minibatch(
         &mut self,
         policy: usize,
         weights: &[NamedTensor],
         minibatch: &Minibatch<'_>,
         loss: &Loss,
-    ) -> Result<(LossMetrics, Vec<NamedTensor>)> {
-        let found: Vec<Result<_>> = std::thread::scope(|scope| {
-            let ranks = self.ranks.iter_mut().map(|rank| {
-                scope.spawn(move || of_rank(rank, policy, weights, minibatch, loss.clone()))
-            });
-            let ranks: Vec<_> = ranks.collect();
-            let panicked = |_| Err(Error::Ranks("a rank panicked".into()));
-            ranks.into_iter().map(|rank| rank.join().unwrap_or_else(panicked)).collect()
-        });
-        let mut found = found.into_iter().collect::<Result<Vec<_>>>()?;
-        if found.windows(2).any(|pair| pair[0].1 != pair[1].1) {
-            return Err(Error::Invalid("ranks follow different gradients".into()));
-        }
-        Ok(found.swap_remove(0))
+    ) -> Result<Vec<(LossMetrics, Vec<NamedTensor>)>> {
+        on_threads(
+            self.ranks
+                .iter_mut()
+                .map(|rank| move || of_rank(rank, policy, weights, minibatch, loss.clone())),
+        )
     }
 }
 

@@ -8,6 +8,7 @@ use super::tensors::transpose;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand_distr::{Distribution, StandardNormal, StandardUniform};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 warp_core::choices! {
@@ -58,15 +59,20 @@ pub(super) fn layer(
     let (n, fan_in) = (inputs * outputs, inputs as f64);
     let (weight, bias) = match init {
         Init::Orthogonal if n >= LARGE => {
-            let drawn: Vec<f64> = (0..n).map(|_| normal(rng)).collect();
+            let drawn: Arc<[f64]> = (0..n).map(|_| normal(rng)).collect();
             let make = move || {
                 // Vectors that are drawn again (never seen) are not among them.
                 let mut again = StdRng::seed_from_u64(drawn[0].to_bits());
-                let mut drawn = drawn.into_iter();
-                let draw = || drawn.next().unwrap_or_else(|| normal(&mut again));
+                let mut drawn = drawn.iter();
+                let draw = || drawn.next().copied().unwrap_or_else(|| normal(&mut again));
                 transpose(&orthogonal(inputs, outputs, gain, draw), inputs, outputs)
             };
-            return (Weights::InThread(std::thread::spawn(make)), vec![0.0; outputs]);
+            let weights = match std::thread::Builder::new().spawn(make.clone()) {
+                Ok(thread) => Weights::InThread(thread),
+                // There are as many threads as may be.
+                Err(_) => Weights::Ready(make()),
+            };
+            return (weights, vec![0.0; outputs]);
         }
         Init::Orthogonal => (orthogonal(inputs, outputs, gain, || normal(rng)), vec![0.0; outputs]),
         Init::Xavier => {

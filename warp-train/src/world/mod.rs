@@ -13,6 +13,7 @@ mod threads;
 pub use launch::{Launch, from_environment};
 pub use link::{Hearers, Link, Round};
 pub use tcp::{Hello, Listener, MEETING, join};
+pub(crate) use threads::on_threads;
 pub use threads::threads;
 
 use crate::error::{Error, Result};

@@ -1,6 +1,7 @@
 //! Ranks that are threads of one process.
 
 use super::{Hearers, Link, Round};
+use crate::error::{Error, Result as RankResult};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,23 @@ pub fn threads(size: usize, timeout: Duration) -> Vec<Box<dyn Link>> {
     let link =
         |rank| -> Box<dyn Link> { Box::new(Thread { rank, room: Arc::clone(&room), timeout }) };
     (0..size).map(link).collect()
+}
+
+/// What all ranks come to, in their order, each in a thread of its own.
+///
+/// # Errors
+/// Of the first rank that fails.
+pub(crate) fn on_threads<T: Send, F: FnOnce() -> RankResult<T> + Send>(
+    ranks: impl IntoIterator<Item = F>,
+) -> RankResult<Vec<T>> {
+    std::thread::scope(|scope| {
+        let ranks: Vec<_> = ranks.into_iter().map(|rank| scope.spawn(rank)).collect();
+        let panicked = |_| Err(Error::Ranks("a rank panicked".into()));
+        // All are waited for before one's error is the answer.
+        let found: Vec<_> =
+            ranks.into_iter().map(|rank| rank.join().unwrap_or_else(panicked)).collect();
+        found.into_iter().collect()
+    })
 }
 
 /// Where the threads meet.

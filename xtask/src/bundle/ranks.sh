@@ -245,7 +245,7 @@ part_ranks() {
     wide=(tag_continuous --set "num_envs=$((64 * n_gpus))" --set num_steps=20 --set num_minibatches=2)
     replay=(pendulum --set algorithm=sac --set "num_envs=$((2 * n_gpus))" --set num_steps=50 --set "batch_size=$((128 * n_gpus))")
     # Several at once, since most of their time goes into compiling.
-    gpu_tests '*cuda_ranks' 3
+    ! wanted tests || gpu_tests '*cuda_ranks' 3
     shown "threads are processes, small" threads_and_processes small "${small[@]}" --steps 500000
     shown "threads are processes, wide" threads_and_processes wide "${wide[@]}" --steps 100000
     shown "threads are processes, replay" threads_and_processes replay "${replay[@]}" --steps 20000

@@ -1,5 +1,6 @@
 //! Gradients of the kernels on a GPU, or on several, as the check asks for them.
 
+use super::split::same_on_all;
 use super::{Formula, GradientSource};
 use crate::error::Result;
 use crate::fused::{CudaGradients, CudaSplitGradients};
@@ -50,6 +51,6 @@ impl GradientSource for CudaSplitGradients {
         minibatch: &Minibatch<'_>,
         loss: &Formula,
     ) -> Result<(LossMetrics, Vec<NamedTensor>)> {
-        self.of_minibatch(policy, weights, minibatch, &loss.into())
+        same_on_all(self.of_minibatch(policy, weights, minibatch, &loss.into())?)
     }
 }

@@ -9,7 +9,7 @@ use crate::loss::{LossMetrics, Minibatch};
 use crate::model::NamedTensor;
 use crate::network::TrainablePolicy;
 use crate::run::learner::NativeLearner;
-use crate::world::{LINK_TIMEOUT, World, threads};
+use crate::world::{LINK_TIMEOUT, World, on_threads, threads};
 use warp_sample::ActionLayout;
 
 /// Native learners, one for each rank.
@@ -56,23 +56,26 @@ impl GradientSource for SplitGradients {
             Minibatch { whole, ..minibatch.rows(rows, width, layout) }
         };
         let ranks = self.ranks.iter_mut().zip(threads(n_ranks, LINK_TIMEOUT)).enumerate();
-        let found: Vec<Result<_>> = std::thread::scope(|scope| {
-            let ranks: Vec<_> = ranks
-                .map(|(rank, (learner, link))| {
-                    let world = World::new(rank, n_ranks, link);
-                    let part = part(rank);
-                    scope.spawn(move || of_rank(learner, policy, weights, &part, loss, world))
-                })
-                .collect();
-            let panicked = |_| Err(Error::Ranks("a rank panicked".into()));
-            ranks.into_iter().map(|rank| rank.join().unwrap_or_else(panicked)).collect()
+        let ranks = ranks.map(|(rank, (learner, link))| {
+            let world = World::new(rank, n_ranks, link);
+            let part = part(rank);
+            move || of_rank(learner, policy, weights, &part, loss, world)
         });
-        let mut found = found.into_iter().collect::<Result<Vec<_>>>()?;
-        if found.windows(2).any(|pair| pair[0].1 != pair[1].1) {
-            return Err(Error::Invalid("ranks follow different gradients".into()));
-        }
-        Ok(found.swap_remove(0))
+        same_on_all(on_threads(ranks)?)
     }
+}
+
+/// What all ranks came to, which have the same gradient.
+///
+/// # Errors
+/// They have not.
+pub(super) fn same_on_all(
+    mut found: Vec<(LossMetrics, Vec<NamedTensor>)>,
+) -> Result<(LossMetrics, Vec<NamedTensor>)> {
+    if found.windows(2).any(|pair| pair[0].1 != pair[1].1) {
+        return Err(Error::Invalid("ranks follow different gradients".into()));
+    }
+    Ok(found.swap_remove(0))
 }
 
 /// What a rank with a part of the rows comes to: figures and the gradient of all ranks together.
