@@ -17,9 +17,12 @@ use crate::bench;
 use crate::workspace::{self, CommandLine};
 use artifacts::Artifact;
 
-/// The scripts and their names: the one that is run, and the parts of it that need several GPUs.
-const SCRIPTS: [(&str, &str); 2] =
-    [(SCRIPT_NAME, include_str!("run.sh")), ("ranks.sh", include_str!("ranks.sh"))];
+/// The scripts and their names: the one that is run, the parts of it that need several GPUs, and their peer.
+const SCRIPTS: [(&str, &str); 3] = [
+    (SCRIPT_NAME, include_str!("run.sh")),
+    ("ranks.sh", include_str!("ranks.sh")),
+    ("with_jax.py", include_str!("../../../docs/peers/with_jax.py")),
+];
 
 /// What the folder may hold in bytes: it travels.
 const LARGEST: u64 = 56 * 1000 * 1000;

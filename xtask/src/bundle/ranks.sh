@@ -8,9 +8,10 @@ several() {
     [ "$n_gpus" -ge 2 ] || { echo "$1 needs two GPUs, and there are $n_gpus: left out"; return 1; }
 }
 
-# counts: 2, 4, 8 .. and all of them.
+# counts: 2, 4, 8 .. and all of them, or those asked for.
 counts() {
     local g
+    [ -z "${GPUS:-}" ] || { echo "$GPUS"; return; }
     for ((g = 2; g < n_gpus; g *= 2)); do echo "$g"; done
     echo "$n_gpus"
 }
@@ -48,6 +49,13 @@ fleets() {
         ' fleets "$g" "$runs" "$scratch"
 }
 
+# jax: the peer over one GPU and over several, with as many replicas per GPU.
+jax() {
+    wanted jax || return 0
+    # shellcheck disable=SC2046
+    KEEP=scaling/jax.json try "JAX, $*" python3 with_jax.py --gpus 1 $(counts) --seconds 1
+}
+
 # Weak and strong scaling, with 2, 4, 8 .. and all GPUs; what a sum over GPUs takes follows from both rates, and is
 # in every row.
 part_scaling() {
@@ -69,6 +77,8 @@ part_scaling() {
     done
     # As many runs as keep all GPUs at work for several rounds.
     fleets "$n_gpus" $((2048 * n_gpus))
+    python3 -c "import jax" 2>/dev/null || { echo "the peer needs JAX: left out"; return; }
+    jax
 }
 
 # free_port: one that nobody listens at.
@@ -238,7 +248,7 @@ shown() {
 }
 
 part_ranks() {
-    local env seed small wide replay long sanitizer
+    local env seed half small wide replay long sanitizer
     several ranks || return
     # Of a constant learning rate, so that a run can be extended.
     small=(cartpole --set "num_envs=$((512 * n_gpus))" --set num_steps=32 --set learning_rate=1e-3)
@@ -268,6 +278,7 @@ part_ranks() {
     # From two, four .. shards to one GPU's, and to the processor's threads.
     shown "a run to go on with" train_on_all "${small[@]}" --steps 65536
     shown "goes on with all" goes_on --gpus "$n_gpus"
+    for ((half = n_gpus / 2; half > 1; half /= 2)); do shown "goes on with $half" goes_on --gpus "$half"; done
     shown "goes on with one" goes_on --gpus 1
     shown "goes on with none" goes_on --device cpu
     for seed in 0 1 2 3 4; do

@@ -17,7 +17,7 @@ usage: ./run.sh [PART]...    without a part: all of them
   bench     environment steps per second
   train     training throughput with learning curves (report/curves), and a run to a score
   map       training over worlds, networks, replicas and algorithms as a fraction of the GPU's limit (report/map.json)
-  scaling   training on 2, 4, 8 .. GPUs beside one, and fleets (report/scaling); needs two GPUs
+  scaling   training on 2, 4, 8 .. GPUs beside one, fleets, and JAX if there (report/scaling); needs two GPUs
   ranks     that several GPUs learn the same, lose a rank cleanly and go on; needs two GPUs
   libtorch  training through LibTorch: its rate, and its returns beside the processor's
   package   the Python package's tests for a GPU; needs NumPy, and torch, JAX or CuPy for what is handed to them
@@ -28,6 +28,7 @@ REPORT=DIR  where reports go (report)      LIMIT=SECONDS  of one part at most (4
 ROWS=GLOB   rows of train, scaling, ranks and profile, by name (*)
 CURVE_SECONDS=SECONDS    of one curve at most (1)
 SCALING_SECONDS=SECONDS  of one row of scaling (3)
+GPUS=LIST   numbers of GPUs of scaling (2, 4, 8 .. and all)
 PRECISIONS=LIST  of train (fp16 fp32)
 TEXT
 }
