@@ -59,7 +59,10 @@ pub enum Outcome {
 /// for what a signal stopped.
 #[must_use]
 pub fn run(registry: Registry) -> ExitCode {
-    ExitCode::from(run_line(&std::env::args_os().collect::<Vec<_>>(), &registry))
+    let code = run_line(&std::env::args_os().collect::<Vec<_>>(), &registry);
+    #[cfg(feature = "cuda")]
+    warp_data::cuda::exit_if_aborted(code);
+    ExitCode::from(code)
 }
 
 /// As [`run`], of a command line that is given, its program first, and the exit code as a number: for

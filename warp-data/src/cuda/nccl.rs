@@ -3,21 +3,18 @@
 
 use super::array::DeviceArray;
 use super::device::Device;
+use super::nccl_library::{Functions, Handle, ID, UniqueId, functions};
 use crate::error::{Error, Result};
-use libloading::Library;
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::io::Write;
 use std::ptr::null_mut;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use warp_core::DType;
 
-/// Where the library is named, if not by its usual names.
-pub const WARP_NCCL: &str = "WARP_NCCL";
-const NAMES: [&str; 2] = ["libnccl.so.2", "libnccl.so"];
-/// The oldest version that communicators can be made with as here: 2.18.
-const OLDEST: i32 = 21_800;
-const SUCCESS: c_int = 0;
+pub(super) const SUCCESS: c_int = 0;
 const IN_PROGRESS: c_int = 7;
 /// `ncclUint8`.
 const BYTES: c_int = 1;
@@ -27,19 +24,10 @@ const FLOATS: c_int = 7;
 const SUM: c_int = 0;
 /// How often a call that goes on is asked for.
 const TURN: Duration = Duration::from_micros(20);
-/// Bytes of a communicator's name.
-const ID: usize = 128;
-
-type Handle = *mut c_void;
-
-/// `ncclUniqueId`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct UniqueId([c_char; ID]);
 
 /// `ncclConfig_t` as of 2.17, which every later version takes.
 #[repr(C)]
-struct Config {
+pub(super) struct Config {
     size: usize,
     magic: c_uint,
     version: c_uint,
@@ -67,94 +55,6 @@ impl Config {
             split_share: undefined,
         }
     }
-}
-
-/// Declares the functions that are called, and looks them up by their names.
-macro_rules! functions {
-    ($($field:ident: $name:literal fn($($arg:ty),*) -> $result:ty;)*) => {
-        struct Functions {
-            $($field: unsafe extern "C" fn($($arg),*) -> $result,)*
-            /// Keeps them loaded.
-            _library: Library,
-            /// Where it was found.
-            path: String,
-        }
-        impl Functions {
-            fn of(library: Library, path: &str) -> std::result::Result<Self, String> {
-                // SAFETY: the signatures are those of NCCL's header since 2.18; the library stays loaded.
-                $(let $field = unsafe {
-                    *library
-                        .get::<unsafe extern "C" fn($($arg),*) -> $result>($name)
-                        .map_err(|_| format!("{path} has no function {}", named($name)))?
-                };)*
-                Ok(Self { $($field,)* path: path.into(), _library: library })
-            }
-        }
-    };
-}
-
-functions! {
-    version: b"ncclGetVersion\0" fn(*mut c_int) -> c_int;
-    unique_id: b"ncclGetUniqueId\0" fn(*mut UniqueId) -> c_int;
-    join: b"ncclCommInitRankConfig\0" fn(*mut Handle, c_int, UniqueId, c_int, *mut Config) -> c_int;
-    async_error: b"ncclCommGetAsyncError\0" fn(Handle, *mut c_int) -> c_int;
-    abort: b"ncclCommAbort\0" fn(Handle) -> c_int;
-    all_gather: b"ncclAllGather\0" fn(*const c_void, *mut c_void, usize, c_int, Handle, *mut c_void) -> c_int;
-    all_reduce: b"ncclAllReduce\0" fn(*const c_void, *mut c_void, usize, c_int, c_int, Handle, *mut c_void) -> c_int;
-    group_start: b"ncclGroupStart\0" fn() -> c_int;
-    group_end: b"ncclGroupEnd\0" fn() -> c_int;
-    error_string: b"ncclGetErrorString\0" fn(c_int) -> *const c_char;
-    last_error: b"ncclGetLastError\0" fn(Handle) -> *const c_char;
-}
-
-fn named(name: &[u8]) -> String {
-    String::from_utf8_lossy(name).trim_end_matches('\0').into()
-}
-
-/// The library, once it has been looked for.
-fn functions() -> Result<&'static Functions> {
-    static FOUND: OnceLock<std::result::Result<Functions, String>> = OnceLock::new();
-    let given = std::env::var(WARP_NCCL).ok();
-    let found = FOUND.get_or_init(|| find(given.as_deref()));
-    found.as_ref().map_err(|reason| failed("looking for NCCL", reason))
-}
-
-fn find(given: Option<&str>) -> std::result::Result<Functions, String> {
-    let names = given.map_or(NAMES.to_vec(), |name| vec![name]);
-    // SAFETY: loading NCCL runs what it does when it is loaded, and nothing of ours relies on it.
-    let load = |name: &str| unsafe { Library::new(name) }.ok();
-    let found = names.iter().find_map(|name| Some((load(name)?, *name)));
-    let Some((library, path)) = found else {
-        let names = names.join(" or ");
-        return Err(format!(
-            "{names} can't be opened; it is needed for several machines, and for GPUs that can't \
-             access each other's memory ({WARP_NCCL} may name it)"
-        ));
-    };
-    let functions = Functions::of(library, path)?;
-    let mut version = 0;
-    // SAFETY: writes an integer.
-    let code = unsafe { (functions.version)(&raw mut version) };
-    if code != SUCCESS || version < OLDEST {
-        return Err(format!("{path} is of version {}; 2.18 or newer is needed", readable(version)));
-    }
-    Ok(functions)
-}
-
-fn readable(version: i32) -> String {
-    format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100)
-}
-
-/// NCCL's version and the name under which it was found.
-///
-/// # Errors
-/// No such library, or one that lacks a function.
-pub fn nccl_version() -> Result<(String, String)> {
-    let functions = functions()?;
-    let mut version = 0;
-    // SAFETY: writes an integer.
-    unsafe { (functions.version)(&raw mut version) };
-    Ok((readable(version), functions.path.clone()))
 }
 
 /// The id of a new communicator, which one rank requests and sends to the others.
@@ -193,6 +93,23 @@ struct Ended(Handle);
 
 // SAFETY: NCCL's communicators may be used from any thread, and this is the only one.
 unsafe impl Send for Ended {}
+
+/// Whether a communicator of this process was aborted.
+static ABORTED: AtomicBool = AtomicBool::new(false);
+
+unsafe extern "C" {
+    safe fn _exit(code: c_int) -> !;
+}
+
+/// Ends the process here, without the handlers that run at its end, if it has aborted a communicator: NCCL takes it
+/// down on threads of its own, which crash where CUDA goes first.
+pub fn exit_if_aborted(code: u8) {
+    if ABORTED.load(Ordering::Relaxed) {
+        // Nothing else writes it down then; where nobody reads it, nothing is lost.
+        let _ = std::io::stdout().flush();
+        _exit(code.into());
+    }
+}
 
 /// What [`Communicator::begin`] does, in messages.
 const JOINING: &str = "joining the other GPUs through NCCL";
@@ -326,6 +243,7 @@ impl Communicator {
     pub fn abort(&self) {
         let ended = Ended(self.handle.replace(null_mut()));
         if let (Ok(functions), false) = (functions(), ended.0.is_null()) {
+            ABORTED.store(true, Ordering::Relaxed);
             let end = move || {
                 // The whole of it: the closure would else capture the pointer alone, which is not `Send`.
                 let ended = ended;
@@ -384,28 +302,15 @@ fn check(functions: &Functions, handle: Handle, code: c_int, doing: &str) -> Res
     Err(failed(doing, words.join(": ").trim_end_matches([':', ' ', '\n'])))
 }
 
-fn failed(doing: &str, reason: &str) -> Error {
+pub(super) fn failed(doing: &str, reason: &str) -> Error {
     Error::Cuda { doing: doing.into(), reason: reason.into() }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::nccl_library::find;
     use super::*;
     use std::process::Command;
-
-    #[test]
-    fn a_library_that_is_not_there_is_a_sentence() {
-        let error = find(Some("libnccl-that-nobody-has.so")).err().unwrap();
-        assert!(error.starts_with("libnccl-that-nobody-has.so can't be opened"), "{error}");
-        assert!(error.contains(WARP_NCCL), "{error}");
-    }
-
-    #[test]
-    fn a_library_that_lacks_a_function_is_a_sentence() {
-        // The C library is there, and is no NCCL.
-        let error = find(Some("libc.so.6")).err().unwrap();
-        assert_eq!(error, "libc.so.6 has no function ncclGetVersion");
-    }
 
     /// A library that stands for NCCL, built with the machine's C compiler; none if there is none.
     fn stub(name: &str, flags: &[&str]) -> Option<String> {
@@ -480,10 +385,5 @@ mod tests {
         let flags = ["-DVERSION=22809", "-DWITHOUT_ALL_GATHER"];
         let Some((path, found)) = found("lacking", &flags) else { return };
         assert_eq!(found.err().unwrap(), format!("{path} has no function ncclAllGather"));
-    }
-
-    #[test]
-    fn versions_are_readable() {
-        assert_eq!((readable(22_809), readable(21_800)), ("2.28.9".into(), "2.18.0".into()));
     }
 }

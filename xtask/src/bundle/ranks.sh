@@ -35,14 +35,15 @@ fleets() {
         seconds() { python3 -c "import json, sys; print(json.load(open(sys.argv[1]))[\"seconds\"])" "$1/summary.json"; }
         one() {
             rm -rf "$scratch/fleet-$1"
-            bin/warp train cartpole --device auto --gpus "$1" --seeds "0..$runs" --set num_envs=4 --set num_steps=128 \
+            bin/warp train cartpole --device auto --gpus "$1" --seeds "0..$2" --set num_envs=4 --set num_steps=128 \
                 --steps 500000 --set num_minibatches=4 --set update_epochs=4 --out "$scratch/fleet-$1" >&2 || exit 1
         }
-        one 1; one "$g"
-        cmp "$scratch/fleet-1/metrics.jsonl" "$scratch/fleet-$g/metrics.jsonl" >&2 || exit 1
+        # Compiles.
+        one "$g" 64
         pairs=""
         for pair in 1 2 3; do
-            one 1; one "$g"
+            one 1 "$runs"; one "$g" "$runs"
+            cmp "$scratch/fleet-1/metrics.jsonl" "$scratch/fleet-$g/metrics.jsonl" >&2 || exit 1
             pairs="$pairs${pairs:+, }[$(seconds "$scratch/fleet-1"), $(seconds "$scratch/fleet-$g")]"
         done
         printf "{\"runs\": %d, \"gpus\": %d, \"seconds_one_and_all\": [%s]}\n" "$runs" "$g" "$pairs"
@@ -266,7 +267,7 @@ part_ranks() {
     shown "a killed rank, peers" one_is_killed peers "${small[@]}" --steps 20000000000
     shown "a killed rank, NCCL" one_is_killed nccl "${wide[@]}" --steps 20000000000
     shown "restarted, peers" restarted peers "${small[@]}" --steps 4000000000 --set checkpoint_steps=200000000
-    shown "restarted, NCCL" restarted nccl "${wide[@]}" --steps 200000000 --set checkpoint_steps=10000000
+    shown "restarted, NCCL" restarted nccl "${wide[@]}" --steps 40000000 --set checkpoint_steps=2000000
     for env in cartpole pendulum tag_gridworld tag_continuous; do
         shown "gradients, $env" bin/warp gradcheck "$env" --device cuda --ranks "$n_gpus"
         WARP_LINK=nccl shown "gradients, $env, NCCL" bin/warp gradcheck "$env" --device cuda --ranks "$n_gpus"

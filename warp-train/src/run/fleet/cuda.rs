@@ -276,6 +276,10 @@ impl CudaFleet<'_> {
     }
 }
 
+/// Runs for which there is one more thread that reports: more threads gain nothing, and where there are several GPUs,
+/// starting and ending them makes all others wait.
+const REPORTED_BY_ONE: usize = 64;
+
 /// Tells a watcher of all runs, from several threads, each run by one of them.
 struct Reporter<'r, 's, 'e> {
     watch: &'r Watch<'r>,
@@ -323,7 +327,7 @@ fn each_whole(
         }
     };
     std::thread::scope(|scope| {
-        for _ in 1..threads.min(broken.len()) {
+        for _ in 1..threads.min(broken.len().div_ceil(REPORTED_BY_ONE)) {
             scope.spawn(work);
         }
         work();
