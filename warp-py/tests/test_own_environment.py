@@ -257,11 +257,15 @@ def test_what_does_not_fit_is_a_sentence(tmp_path):
         warp_rl.train(env=Breaks(4, np), total_steps=2000, num_steps=16, out=tmp_path / "f")
 
 
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
 @pytest.mark.parametrize(("example", "library"), [("torch", "torch"), ("jax", "jax"), ("nvidia_warp", "warp")])
-def test_examples_learn(example, library, tmp_path):
+def test_examples_learn(example, library, device, tmp_path):
     pytest.importorskip(library)
+    if device == "cuda" and not pytest.importorskip("torch").cuda.is_available():
+        pytest.skip("needs a GPU")
     script = Path(__file__).parent.parent / "examples" / f"{example}_environment.py"
-    done = subprocess.run([sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, check=False)
+    command = [sys.executable, str(script), device]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     # Of 64 walkers in every iteration some are late at first, and none at last.
     assert float(done.stdout.split()[-1]) > 0.9, done.stdout
