@@ -1,7 +1,5 @@
 //! Turned matrices: rows become columns.
 
-use super::{Work, run};
-
 /// A matrix whose rows may lie apart.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Matrix<'a> {
@@ -14,7 +12,13 @@ pub(crate) struct Matrix<'a> {
 
 /// Fills `turned` with `matrix`, column by column, each `stride` after the last.
 pub(crate) fn turn(matrix: Matrix<'_>, turned: &mut [f32], stride: usize) {
-    run(Turn { matrix, turned, stride });
+    let turn = Turn { matrix, turned, stride };
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx") {
+        // SAFETY: the feature was just found.
+        return unsafe { avx::turn(turn) };
+    }
+    turn.by_squares(turned_square);
 }
 
 struct Turn<'a> {
@@ -26,25 +30,25 @@ struct Turn<'a> {
 /// Side of the squares that are turned at once.
 const SQUARE: usize = 8;
 
-impl Work for Turn<'_> {
-    type Output = ();
+type Square = [[f32; SQUARE]; SQUARE];
 
+impl Turn<'_> {
+    /// Turns all squares with `turned_square`, and the rest number by number.
     #[inline(always)]
-    fn run(self) {
+    fn by_squares(self, turned_square: impl Fn(Square) -> Square) {
         let Self { matrix: Matrix { values, rows, columns, stride: from_stride }, .. } = self;
         let Self { turned, stride, .. } = self;
         let (whole_rows, whole_columns) = (rows - rows % SQUARE, columns - columns % SQUARE);
         for row in (0..whole_rows).step_by(SQUARE) {
             for column in (0..whole_columns).step_by(SQUARE) {
-                let mut square = [[0.0; SQUARE]; SQUARE];
+                let mut square = Square::default();
                 for (i, numbers) in square.iter_mut().enumerate() {
                     let at = (row + i) * from_stride + column;
                     numbers.copy_from_slice(&values[at..at + SQUARE]);
                 }
-                for j in 0..SQUARE {
-                    let at = (column + j) * stride + row;
-                    let to = &mut turned[at..at + SQUARE];
-                    to.iter_mut().zip(&square).for_each(|(to, numbers)| *to = numbers[j]);
+                for (i, numbers) in turned_square(square).iter().enumerate() {
+                    let at = (column + i) * stride + row;
+                    turned[at..at + SQUARE].copy_from_slice(numbers);
                 }
             }
         }
@@ -54,6 +58,60 @@ impl Work for Turn<'_> {
                 turned[column * stride + row] = values[row * from_stride + column];
             }
         }
+    }
+}
+
+fn turned_square(square: Square) -> Square {
+    std::array::from_fn(|i| square.map(|numbers| numbers[i]))
+}
+
+/// Squares are turned in registers, which takes a third of the time: compilers move number by number.
+#[cfg(target_arch = "x86_64")]
+mod avx {
+    use super::{Square, Turn};
+    use std::arch::x86_64::{
+        __m256, _mm256_permute2f128_ps, _mm256_shuffle_ps, _mm256_unpackhi_ps, _mm256_unpacklo_ps,
+    };
+
+    #[target_feature(enable = "avx")]
+    pub(super) fn turn(turn: Turn<'_>) {
+        turn.by_squares(|square| turned_square(square));
+    }
+
+    #[target_feature(enable = "avx")]
+    #[inline]
+    fn turned_square(square: Square) -> Square {
+        // SAFETY: a vector is eight numbers in their order.
+        let rows: [__m256; 8] = unsafe { std::mem::transmute(square) };
+        // Two rows at a time become pairs of a column's numbers, these fours, and these columns.
+        let [a, b, c, d] = fours([rows[0], rows[1], rows[2], rows[3]]);
+        let [e, f, g, h] = fours([rows[4], rows[5], rows[6], rows[7]]);
+        let columns = [
+            _mm256_permute2f128_ps::<0x20>(a, e),
+            _mm256_permute2f128_ps::<0x20>(b, f),
+            _mm256_permute2f128_ps::<0x20>(c, g),
+            _mm256_permute2f128_ps::<0x20>(d, h),
+            _mm256_permute2f128_ps::<0x31>(a, e),
+            _mm256_permute2f128_ps::<0x31>(b, f),
+            _mm256_permute2f128_ps::<0x31>(c, g),
+            _mm256_permute2f128_ps::<0x31>(d, h),
+        ];
+        // SAFETY: as above.
+        unsafe { std::mem::transmute(columns) }
+    }
+
+    /// Of four rows, the numbers of columns 0 and 4, 1 and 5, 2 and 6, and 3 and 7.
+    #[target_feature(enable = "avx")]
+    #[inline]
+    fn fours([a, b, c, d]: [__m256; 4]) -> [__m256; 4] {
+        let (ab, cd) = (_mm256_unpacklo_ps(a, b), _mm256_unpacklo_ps(c, d));
+        let (ab_high, cd_high) = (_mm256_unpackhi_ps(a, b), _mm256_unpackhi_ps(c, d));
+        [
+            _mm256_shuffle_ps::<0x44>(ab, cd),
+            _mm256_shuffle_ps::<0xee>(ab, cd),
+            _mm256_shuffle_ps::<0x44>(ab_high, cd_high),
+            _mm256_shuffle_ps::<0xee>(ab_high, cd_high),
+        ]
     }
 }
 
@@ -67,13 +125,22 @@ mod tests {
             for (apart, turned_apart) in [(0, 0), (3, 5)] {
                 let (stride, turned_stride) = (columns + apart, rows + turned_apart);
                 let values: Vec<f32> = (0..rows * stride).map(|i| i as f32).collect();
+                let matrix = Matrix { values: &values, rows, columns, stride };
+                let check = |turned: &[f32]| {
+                    for (at, x) in turned.iter().enumerate() {
+                        let (column, row) = (at / turned_stride, at % turned_stride);
+                        let expected =
+                            if row < rows { values[row * stride + column] } else { -1.0 };
+                        assert_eq!(*x, expected, "{rows} {columns} at {row} {column}");
+                    }
+                };
                 let mut turned = vec![-1.0; columns * turned_stride];
-                turn(Matrix { values: &values, rows, columns, stride }, &mut turned, turned_stride);
-                for (at, x) in turned.iter().enumerate() {
-                    let (column, row) = (at / turned_stride, at % turned_stride);
-                    let expected = if row < rows { values[row * stride + column] } else { -1.0 };
-                    assert_eq!(*x, expected, "{rows} {columns} at {row} {column}");
-                }
+                turn(matrix, &mut turned, turned_stride);
+                check(&turned);
+                turned.fill(-1.0);
+                let by_number = Turn { matrix, turned: &mut turned, stride: turned_stride };
+                by_number.by_squares(turned_square);
+                check(&turned);
             }
         }
     }
