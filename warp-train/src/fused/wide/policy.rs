@@ -19,7 +19,7 @@ use super::selection::WideGoals;
 use super::shards::WideShards;
 use super::shared::WideState;
 use super::spread::WideSpread;
-use super::text::{self, TensorShape};
+use super::text::{self, TILE_ROWS, TensorShape};
 use super::tiled::TiledNetwork;
 use crate::algorithm::{AgentRange, OnPolicyAlgorithm, PolicyPlan};
 use crate::config::TrainConfig;
@@ -33,6 +33,7 @@ use warp_core::DType::{F32, U8};
 use warp_data::cuda::{Device, DeviceArray};
 use warp_func::cuda::{
     Build, DeviceEnvs, DeviceStruct, DeviceValue, KernelArgs, Kernels, Launch, Module, Source,
+    side_by_side,
 };
 
 /// A tower on tensor cores: its kernels, its weights as halves, its biases.
@@ -47,17 +48,21 @@ pub(super) struct TensorTower {
 
 impl TensorTower {
     /// A tower of this shape, with kernels of `units`.
-    fn new(kernels: &Kernels, shape: &TensorShape, units: &[Source]) -> Result<Self> {
+    fn new(kernels: &Kernels, shape: &TensorShape, units: &[Source], chunk: usize) -> Result<Self> {
+        let device = kernels.device();
         let modules = compile(kernels, units, Build::Release)?;
         let acts = TensorActKernels::of(&modules[0])?;
         let learns = match &modules[1..] {
-            [learns, weights] => TensorLearns::TwoPasses(
-                TensorLearnKernels::of(learns)?,
-                TensorWeightsKernels::of(weights)?,
-            ),
+            [learns, weights] => {
+                let bytes = chunk.div_ceil(TILE_ROWS) * shape.kept_bytes();
+                TensorLearns::TwoPasses {
+                    learns: TensorLearnKernels::of(learns)?,
+                    weights: TensorWeightsKernels::of(weights)?,
+                    kept: DeviceArray::zeros(device, "kept", U8, &[bytes])?,
+                }
+            }
             rest => TensorLearns::AtOnce(TensorGradientKernels::of(&rest[0])?),
         };
-        let device = kernels.device();
         let image = DeviceArray::zeros(device, "image", U8, &[shape.image_bytes()])?;
         let biases = DeviceArray::zeros(device, "biases", F32, &[shape.biases()])?;
         Ok(Self { shape: shape.clone(), acts, learns, image, biases })
@@ -70,7 +75,12 @@ pub(super) enum TensorLearns {
     /// In one pass.
     AtOnce(TensorGradientKernels),
     /// To the gradients of layers, and from there to those of weights.
-    TwoPasses(TensorLearnKernels, TensorWeightsKernels),
+    TwoPasses {
+        learns: TensorLearnKernels,
+        weights: TensorWeightsKernels,
+        /// What the first keeps of a chunk for the second.
+        kept: DeviceArray,
+    },
 }
 
 /// Where the rows of a forward pass in fp32 come from and how many there are.
@@ -160,7 +170,7 @@ impl WidePolicy {
             WideNormaliser::new(device, module, &plan, width, &sizes, config.world.size())?;
         let arrays = Arrays::new(device, &plan, &network, &sizes, path.shapes())?;
         let shapes = path.shapes().iter().zip(&towers);
-        let tensor = shapes.map(|(shape, units)| TensorTower::new(kernels, shape, units));
+        let tensor = shapes.map(|(shape, units)| TensorTower::new(kernels, shape, units, sizes.chunk));
         let tensor = tensor.collect::<Result<_>>()?;
         let told = Told {
             n_parameters: network.n_parameters,
@@ -233,12 +243,14 @@ impl WidePolicy {
 
     /// Weights as halves, from the parameters as they are now.
     pub(super) fn pack(&self) -> Result<()> {
-        for tower in &self.tensor {
-            let threads = (tower.shape.image_bytes() / 2).max(tower.shape.biases());
+        let pack = |tower: &TensorTower| {
+            // A thread packs 16 bytes, and a bias.
+            let threads = (tower.shape.image_bytes() / 16).max(tower.shape.biases());
             let (image, biases) = (&tower.image, &tower.biases);
             let args = PackArgs { parameters: &self.arrays.parameters, image, biases };
-            tower.acts.pack.launch(&Launch::over(threads, 256), &[args.arg()])?;
-        }
+            tower.acts.pack.launch(&Launch::over(threads, 128), &[args.arg()])
+        };
+        side_by_side(&self.device, self.tensor.iter().map(|tower| || pack(tower)))?;
         self.tiled.as_ref().map_or(Ok(()), |tiled| tiled.pack(&self.arrays.parameters))
     }
 
@@ -249,7 +261,7 @@ impl WidePolicy {
         shape: &TensorShape,
         shared_bytes: usize,
     ) -> Launch {
-        let blocks = rows.div_ceil(2 * text::TILE_ROWS) as u32;
+        let blocks = rows.div_ceil(2 * TILE_ROWS) as u32;
         let most = self.device.info().n_multiprocessors * shape.blocks() as u32;
         let blocks = blocks.clamp(1, most);
         Launch { blocks, threads: 256, shared_bytes: shared_bytes as u32, cooperative: false }

@@ -45,11 +45,53 @@ __device__ inline void t_fetch(const TWeights& a, unsigned int tile, int m0) {
     t_bulk(to + 2 * t_group(L) * 8192, from + t_inputs_at(L), t_blocks(t_in(L)) * 8192, barrier);
 }
 
+// The same as `t_write`, by way of the warp's part of shared memory, 16 rows an odd number of floats apart: in memory,
+// neighbouring lanes then write neighbouring numbers.
+template <int L, int N>
+__device__ inline void t_write_lines(const TPartial& partial, const float (&sums)[N],
+                                     const float (&bias)[4], int block, float* lines) {
+    constexpr int line = t_in(L) + 1;
+    int lane = threadIdx.x % 32, g = lane / 4, q = lane % 4;
+    int first = block * 64 + threadIdx.x % 128 / 32 * 16;
+    // Another block's lines may lie there.
+    __syncwarp();
+    #pragma unroll
+    for (int e = 0; e < 2; ++e) {
+        if (q == 0) t_write_bias<L>(partial, first + g + e * 8, bias[2 * e]);
+        #pragma unroll
+        for (int j = 0; j < N / 4; ++j) {
+            #pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                int column = 8 * j + 2 * q + i;
+                column = L == 0 ? column : t_true(column);
+                lines[(g + e * 8) * line + column] = sums[4 * j + 2 * e + i];
+            }
+        }
+    }
+    __syncwarp();
+    for (int row = 0; row < 16; ++row) {
+        int o = t_output<L>(first + row);
+        if (o < 0) continue;
+        #pragma unroll
+        for (int c = 0; c < (t_real_in(L) + 31) / 32; ++c) {
+            int column = c * 32 + lane;
+            if (column >= t_real_in(L)) continue;
+            partial.put(t_weights(L) + o * t_real_in(L) + column, lines[row * line + column]);
+        }
+    }
+}
+
 template <int L>
 __device__ inline void t_job(const TWeights& a, int m0) {
     constexpr int blocks = t_group(L), n = t_in(L);
     int group = threadIdx.x / 128;
     float sums[blocks][n / 2] = {}, bias[blocks][4] = {};
+    // Else the compiler shares a register among zeros, and waits for products to separate them.
+    #pragma unroll
+    for (int b = 0; b < blocks; ++b) {
+        t_settle(sums[b]);
+        t_settle(bias[b]);
+    }
     if (threadIdx.x == 0) {
         for (unsigned int tile = a.from; tile < a.to && tile < a.from + T_STAGES - 1; ++tile) {
             t_fetch<L>(a, tile, m0);
@@ -79,12 +121,15 @@ __device__ inline void t_job(const TWeights& a, int m0) {
         if (threadIdx.x == 0 && tile + T_STAGES - 1 < a.to) t_fetch<L>(a, tile + T_STAGES - 1, m0);
     }
     t_wait<0>();
+    // Both groups have read what was fetched, and its place is free.
+    __syncthreads();
+    float* lines = (float*)a.shared + threadIdx.x / 32 * 16 * (n + 1);
     #pragma unroll
     for (int b = 0; b < blocks; ++b) {
         t_settle(sums[b]);
         t_settle(bias[b]);
         int block = m0 + group * blocks + b;
-        if (block < t_blocks(t_out(L))) t_write<L>(a.partial, sums[b], bias[b], block);
+        if (block < t_blocks(t_out(L))) t_write_lines<L>(a.partial, sums[b], bias[b], block, lines);
     }
 }
 

@@ -220,22 +220,38 @@ impl WidePolicy {
         Ok(launch.blocks as usize)
     }
 
-    /// Gradients of a chunk on tensor cores; returns how many blocks of loss sums it left.
+    /// Gradients of a chunk on tensor cores, towers side by side; returns how many blocks of loss sums it left.
     fn tensor_gradients(&self, first: usize, order: &DeviceArray, at: usize) -> Result<usize> {
-        let mut blocks = 0;
-        for tower in &self.tensor {
-            blocks += match &tower.learns {
-                TensorLearns::AtOnce(kernels) => {
-                    self.tensor_at_once(tower, kernels, first, order, at + blocks)?
-                }
-                TensorLearns::TwoPasses(learns, weights) => {
-                    let blocks = self.tensor_learn(tower, learns, first, order, at + blocks)?;
-                    self.tensor_weights(tower, weights, first)?;
-                    blocks
-                }
-            };
+        let mut end = at;
+        let places = self.tensor.iter().map(|tower| {
+            let parts_at = end;
+            end += self.blocks_that_learn(tower);
+            (tower, parts_at)
+        });
+        let places: Vec<_> = places.collect();
+        let learn = |(tower, parts_at): (&TensorTower, usize)| match &tower.learns {
+            TensorLearns::AtOnce(kernels) => {
+                self.tensor_at_once(tower, kernels, first, order, parts_at)
+            }
+            TensorLearns::TwoPasses { learns, weights, kept } => {
+                self.tensor_learn(tower, learns, kept, first, order, parts_at)?;
+                self.tensor_weights(tower, weights, kept, first)
+            }
+        };
+        side_by_side(&self.device, places.into_iter().map(|place| move || learn(place)))?;
+        Ok(end - at)
+    }
+
+    /// Blocks that compute a tower's losses.
+    fn blocks_that_learn(&self, tower: &TensorTower) -> usize {
+        match &tower.learns {
+            TensorLearns::AtOnce(_) => self.sizes.copies,
+            TensorLearns::TwoPasses { .. } => self.first_pass(tower).blocks as usize,
         }
-        Ok(blocks)
+    }
+
+    fn first_pass(&self, tower: &TensorTower) -> Launch {
+        self.two_tiles_a_block(self.sizes.chunk, &tower.shape, tower.shape.learn_bytes())
     }
 
     /// A tower's gradients of a chunk in one pass.
@@ -246,7 +262,7 @@ impl WidePolicy {
         first: usize,
         order: &DeviceArray,
         parts_at: usize,
-    ) -> Result<usize> {
+    ) -> Result<()> {
         let (a, s) = (&self.arrays, &self.sizes);
         let args = TensorGradientArgs {
             settings: &a.settings,
@@ -271,8 +287,7 @@ impl WidePolicy {
             shared_bytes: tower.shape.gradient_bytes(learners) as u32,
             cooperative: false,
         };
-        kernels.tensor_gradient.launch(&launch, &[args.arg()])?;
-        Ok(s.copies)
+        Ok(kernels.tensor_gradient.launch(&launch, &[args.arg()])?)
     }
 
     /// The first of a tower's two passes over a chunk.
@@ -280,10 +295,11 @@ impl WidePolicy {
         &self,
         tower: &TensorTower,
         kernels: &TensorLearnKernels,
+        kept: &DeviceArray,
         first: usize,
         order: &DeviceArray,
         parts_at: usize,
-    ) -> Result<usize> {
+    ) -> Result<()> {
         let (a, s) = (&self.arrays, &self.sizes);
         let args = TensorLearnArgs {
             settings: &a.settings,
@@ -296,13 +312,11 @@ impl WidePolicy {
             parameters: &a.parameters,
             image: &tower.image,
             biases: &tower.biases,
-            kept: &a.kept,
+            kept,
             parts: &a.losses,
             parts_at: parts_at as u32,
         };
-        let launch = self.two_tiles_a_block(s.chunk, &tower.shape, tower.shape.learn_bytes());
-        kernels.tensor_learn.launch(&launch, &[args.arg()])?;
-        Ok(launch.blocks as usize)
+        Ok(kernels.tensor_learn.launch(&self.first_pass(tower), &[args.arg()])?)
     }
 
     /// The second.
@@ -310,6 +324,7 @@ impl WidePolicy {
         &self,
         tower: &TensorTower,
         kernels: &TensorWeightsKernels,
+        kept: &DeviceArray,
         first: usize,
     ) -> Result<()> {
         let (a, s) = (&self.arrays, &self.sizes);
@@ -318,7 +333,7 @@ impl WidePolicy {
             first: first as u32,
             rows: s.chunk as u32,
             copies: s.copies as u32,
-            kept: &a.kept,
+            kept,
             partial: &a.partial,
             n_parameters: self.network.n_parameters as u32,
         };
