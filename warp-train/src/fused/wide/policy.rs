@@ -19,7 +19,7 @@ use super::selection::WideGoals;
 use super::shards::WideShards;
 use super::shared::WideState;
 use super::spread::WideSpread;
-use super::text::{self, TILE_ROWS, TensorShape};
+use super::text::{TILE_ROWS, TensorShape};
 use super::tiled::TiledNetwork;
 use crate::algorithm::{AgentRange, OnPolicyAlgorithm, PolicyPlan};
 use crate::config::TrainConfig;
@@ -169,9 +169,7 @@ impl WidePolicy {
         let normaliser =
             WideNormaliser::new(device, module, &plan, width, &sizes, config.world.size())?;
         let arrays = Arrays::new(device, &plan, &network, &sizes, path.shapes())?;
-        let shapes = path.shapes().iter().zip(&towers);
-        let tensor = shapes.map(|(shape, units)| TensorTower::new(kernels, shape, units, sizes.chunk));
-        let tensor = tensor.collect::<Result<_>>()?;
+        let tensor = tensor_towers(kernels, &path, &towers, &sizes)?;
         let told = Told {
             n_parameters: network.n_parameters,
             width,
@@ -330,6 +328,17 @@ impl WidePolicy {
 fn compile(kernels: &Kernels, units: &[Source], build: Build) -> Result<Vec<Module>> {
     let units: Vec<_> = units.iter().map(|unit| (unit, build)).collect();
     Ok(kernels.compile_all(&units)?)
+}
+
+/// Towers on tensor cores, if that is the way, of a list of `units` each.
+fn tensor_towers(
+    kernels: &Kernels,
+    path: &NetworkPath,
+    units: &[Vec<Source>],
+    sizes: &Sizes,
+) -> Result<Vec<TensorTower>> {
+    let towers = path.shapes().iter().zip(units);
+    towers.map(|(shape, units)| TensorTower::new(kernels, shape, units, sizes.chunk)).collect()
 }
 
 /// What runs layers one by one on tensor cores, if that is the way, of `units`.
