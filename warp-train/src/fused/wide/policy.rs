@@ -55,10 +55,14 @@ impl TensorTower {
         let learns = match &modules[1..] {
             [learns, weights] => {
                 let bytes = chunk.div_ceil(TILE_ROWS) * shape.kept_bytes();
+                let groups = 2 * device.info().n_multiprocessors as usize;
                 TensorLearns::TwoPasses {
                     learns: TensorLearnKernels::of(learns)?,
                     weights: TensorWeightsKernels::of(weights)?,
-                    kept: DeviceArray::zeros(device, "kept", U8, &[bytes])?,
+                    between: BetweenPasses {
+                        kept: DeviceArray::zeros(device, "kept", U8, &[bytes])?,
+                        edges: DeviceArray::zeros(device, "edges", F32, &[groups * shape.edge_sums()])?,
+                    },
                 }
             }
             rest => TensorLearns::AtOnce(TensorGradientKernels::of(&rest[0])?),
@@ -78,9 +82,17 @@ pub(super) enum TensorLearns {
     TwoPasses {
         learns: TensorLearnKernels,
         weights: TensorWeightsKernels,
-        /// What the first keeps of a chunk for the second.
-        kept: DeviceArray,
+        between: BetweenPasses,
     },
+}
+
+/// What the first of two passes leaves for the second.
+#[derive(Debug)]
+pub(super) struct BetweenPasses {
+    /// Activations and gradients of a chunk.
+    pub(super) kept: DeviceArray,
+    /// Sums of gradients of outer layers, of each group of warps; none where the second pass makes all.
+    pub(super) edges: DeviceArray,
 }
 
 /// Where the rows of a forward pass in fp32 come from and how many there are.

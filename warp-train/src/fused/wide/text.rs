@@ -55,6 +55,20 @@ const TENSOR_AT_ONCE: &[&str] =
     &[TENSOR_SAMPLES, TENSOR_PARTIAL, include_str!("tensor_gradient.cu")];
 const TENSOR_LEARN: &[&str] = &[TENSOR_SAMPLES, include_str!("tensor_learn.cu")];
 const TENSOR_WEIGHTS: &[&str] = &[TENSOR_PARTIAL, include_str!("tensor_weights.cu")];
+/// The same where the first pass makes the gradients of outer layers.
+const EDGES_LEARN: &[&str] = &[
+    TENSOR_EDGES,
+    include_str!("tensor_edge_sums.cu"),
+    TENSOR_SAMPLES,
+    include_str!("tensor_learn.cu"),
+];
+const EDGES_WEIGHTS: &[&str] = &[
+    TENSOR_EDGES,
+    TENSOR_PARTIAL,
+    include_str!("tensor_edge_places.cu"),
+    include_str!("tensor_weights.cu"),
+];
+const TENSOR_EDGES: &str = include_str!("tensor_edges.cu");
 const TENSOR_SAMPLES: &str = include_str!("tensor_samples.cu");
 const TENSOR_PARTIAL: &str = include_str!("tensor_partial.cu");
 
@@ -140,6 +154,7 @@ pub(super) fn tensor(
         |unit: &[&str]| with_samplers("wide_tensor.cu", format!("{text}{}", unit.join("\n")));
     match shape.learners() {
         Some(_) => [TENSOR_ACT, TENSOR_AT_ONCE].map(source).to_vec(),
+        None if shape.edges => [TENSOR_ACT, EDGES_LEARN, EDGES_WEIGHTS].map(source).to_vec(),
         None => [TENSOR_ACT, TENSOR_LEARN, TENSOR_WEIGHTS].map(source).to_vec(),
     }
 }
@@ -249,8 +264,9 @@ fn bits(value: f32) -> String {
 
 /// Rows of a tile on tensor cores.
 pub(super) const TILE_ROWS: usize = 64;
-/// Stages of the ring of tiles that gradients of weights are made from.
-const STAGES: usize = 4;
+/// Stages of the ring of tiles that gradients of weights are made from, at most, and bytes of all of them.
+const STAGES: usize = 6;
+const STAGES_BYTES: usize = 192 << 10;
 /// Bytes of 64 rows of 64 columns.
 const BLOCK: usize = 8192;
 
@@ -264,8 +280,12 @@ pub(super) struct TensorShape {
     outputs: usize,
     /// Groups of a block that learn in one pass; none where it takes two.
     learners: Option<usize>,
+    /// Whether the first of two passes makes the gradients of the first and the output layer.
+    edges: bool,
 }
 
+/// Outputs that the first pass makes gradients of, and observations with a one behind them, at most.
+const MOST_AT_EDGES: usize = 16;
 /// Numbers of groups that learn in one pass, and the sums that a thread of the group beside them has registers for.
 const LEARNERS: [(usize, usize); 2] = [(3, 148), (2, 136)];
 
@@ -277,7 +297,7 @@ impl TensorShape {
         let widths: Vec<_> = [first].into_iter().chain(hidden).collect();
         let columns = tower.heads.n_out + tower.gap;
         let outputs = columns.next_multiple_of(16);
-        let mut shape = Self { tower: tower.clone(), widths, outputs, learners: None };
+        let mut shape = Self { tower: tower.clone(), widths, outputs, learners: None, edges: false };
         let whole = shape.widths.iter().chain([&outputs]).all(|width| *width <= 256);
         // What kernels declare for themselves.
         let fixed = 3 * 1024;
@@ -289,7 +309,20 @@ impl TensorShape {
             sums <= *most && shape.gradient_bytes(*learners) + fixed <= shared_bytes
         });
         shape.learners = learners.map(|(learners, _)| *learners).filter(|_| narrow);
+        shape.edges = shape.has_room_for_edges(shared_bytes);
         fits.then_some(shape)
+    }
+
+    /// Whether the first of two passes has room to make the gradients of outer layers itself: registers where
+    /// observations and outputs are few, shared memory for the rows next to them.
+    fn has_room_for_edges(&self, shared_bytes: usize) -> bool {
+        let few = self.tower.hidden.len() > 1
+            && self.tower.hidden[0].n_in < MOST_AT_EDGES
+            && self.outputs <= MOST_AT_EDGES;
+        let with = Self { edges: true, ..self.clone() };
+        few && self.learners.is_none()
+            && self.blocks() == 1
+            && with.learn_bytes() + 1024 <= shared_bytes
     }
 
     /// Groups of a block that learn in one pass; none where what is kept of their samples does not fit beside the
@@ -324,8 +357,25 @@ impl TensorShape {
     /// Bytes kept of a tile between the two passes.
     pub(super) fn kept_bytes(&self) -> usize {
         let blocks = |columns: usize| columns.div_ceil(64);
-        let all = self.layers().map(|l| blocks(self.widths[l]) + blocks(self.outputs_of(l)));
+        let all = self.kept().map(|l| blocks(self.widths[l]) + blocks(self.outputs_of(l)));
         all.sum::<usize>() * BLOCK
+    }
+
+    /// Layers whose gradients the second pass makes.
+    fn kept(&self) -> std::ops::Range<usize> {
+        if self.edges { 1..self.widths.len() - 1 } else { self.layers() }
+    }
+
+    /// Numbers of the sums of a group that makes gradients of outer layers.
+    pub(super) fn edge_sums(&self) -> usize {
+        if !self.edges {
+            return 0;
+        }
+        let eights = |columns: usize| columns.div_ceil(8);
+        let last = self.widths[self.widths.len() - 1] / 64 + 1;
+        let outputs = last * eights(self.tower.heads.n_out + self.tower.gap);
+        let first = self.widths[1] / 64 * eights(self.tower.hidden[0].n_in + 1);
+        (outputs + first) * 128 * 4
     }
 
     /// Shared memory of the kernel that acts.
@@ -337,7 +387,17 @@ impl TensorShape {
 
     /// Shared memory of the first pass.
     pub(super) fn learn_bytes(&self) -> usize {
-        self.act_bytes() + 256 * 5 * 4
+        // A row's sums.
+        let sums = 128 * 5 * 4;
+        if !self.edges {
+            return self.act_bytes() + sums;
+        }
+        // 64 rows of the layer next to an outer one, for each of two groups, their outputs, and the observations of
+        // two tiles.
+        let stages = 2 * 128 * self.widths[1].max(self.widths[self.widths.len() - 1]);
+        let outputs = 128 * 4 * (self.outputs + 1);
+        let observations = 2 * 128 * self.tower.hidden[0].n_in.div_ceil(8) * 16;
+        self.image_bytes() + stages + 4 * self.biases() + outputs + sums + observations
     }
 
     /// Shared memory of a pass that does all, with so many groups that learn.
@@ -350,8 +410,14 @@ impl TensorShape {
     /// Shared memory of the second pass.
     pub(super) fn weights_bytes(&self) -> usize {
         // A block of two groups is laid out as if both were full.
-        let room = |l: usize| (2 * self.group(l) + self.widths[l].div_ceil(64)) * BLOCK;
-        self.layers().map(room).max().unwrap_or(0) * STAGES
+        let blocks = |l: usize| 2 * self.group(l) + self.widths[l].div_ceil(64) / self.parts(l);
+        let stage = self.kept().map(|l| blocks(l) * BLOCK).max().unwrap_or(BLOCK);
+        stage * STAGES.min(STAGES_BYTES / stage)
+    }
+
+    /// In how many parts the second pass takes a layer's inputs.
+    fn parts(&self, layer: usize) -> usize {
+        if self.edges && self.widths[layer] == 256 { 2 } else { 1 }
     }
 
     /// Blocks of the kernels that act and of the first pass that a multiprocessor has room for: what waits in one
@@ -372,14 +438,14 @@ impl TensorShape {
 
     /// Jobs of the second pass.
     pub(super) fn jobs(&self) -> usize {
-        let jobs = |l: usize| self.outputs_of(l).div_ceil(64).div_ceil(2 * self.group(l));
-        self.layers().map(jobs).sum()
+        let down = |l: usize| self.outputs_of(l).div_ceil(64).div_ceil(2 * self.group(l));
+        self.kept().map(|l| down(l) * self.parts(l)).sum()
     }
 
     /// Widths of the products that the text needs.
     fn products(&self) -> Vec<usize> {
-        let widths = self.widths.iter().copied().chain([self.outputs, 8]);
-        let mut widths: Vec<_> = widths.collect();
+        let parts = self.layers().map(|l| self.widths[l] / self.parts(l));
+        let mut widths: Vec<_> = self.widths.iter().copied().chain(parts).chain([self.outputs, 8]).collect();
         widths.sort_unstable();
         widths.dedup();
         widths
@@ -397,6 +463,7 @@ impl TensorShape {
             ("DEPTH", tower.hidden.len().to_string()),
             ("BLOCKS", self.blocks().to_string()),
             ("LEARNERS", self.learners.unwrap_or(0).to_string()),
+            ("EDGES", u8::from(self.edges).to_string()),
             ("WIDTHS", list(self.widths.iter())),
             ("REALS", list(reals)),
             ("N", self.outputs.to_string()),
@@ -435,7 +502,7 @@ mod tests {
         let shape = TensorShape::new(&tower(71, &[256, 256], 23), 232_448).unwrap();
         assert_eq!((shape.observation_width(), shape.biases()), (80, 544));
         assert_eq!(shape.image_bytes(), 2 * (80 * 256 + 256 * 256 + 256 * 32));
-        assert_eq!((shape.act_bytes(), shape.learn_bytes()), (213_120, 218_240));
+        assert_eq!((shape.act_bytes(), shape.learn_bytes()), (213_120, 215_680));
         assert_eq!(
             (shape.kept_bytes(), shape.weights_bytes(), shape.jobs()),
             (155_648, 196_608, 4)
@@ -470,7 +537,7 @@ mod tests {
     /// Else NVRTC mistakes local structs for them, as `kernel_args.rs` says.
     #[test]
     fn arguments_are_taken_by_value() {
-        let tensor = [TENSOR_ACT, TENSOR_AT_ONCE, TENSOR_LEARN, TENSOR_WEIGHTS];
+        let tensor = [TENSOR_ACT, TENSOR_AT_ONCE, TENSOR_LEARN, TENSOR_WEIGHTS, EDGES_LEARN, EDGES_WEIGHTS];
         let units = [&tensor[..], &TILED_UNITS].concat().concat();
         let others = [
             GEMM,

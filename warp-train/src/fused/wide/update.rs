@@ -7,7 +7,7 @@ use super::args::{
 };
 use super::arrays::{LOSS_WORDS, SUM_BLOCKS};
 use super::kernels::{TensorGradientKernels, TensorLearnKernels, TensorWeightsKernels};
-use super::policy::{Rows, TensorLearns, TensorTower, WidePolicy};
+use super::policy::{BetweenPasses, Rows, TensorLearns, TensorTower, WidePolicy};
 use super::shared::{FAULT_GRADIENT, FAULT_OUTPUT, OF_ADVANTAGES, SUMS, WideSettings, WideState};
 use super::text;
 use crate::algorithm::{PolicyFigures, PolicyMetrics};
@@ -233,9 +233,9 @@ impl WidePolicy {
             TensorLearns::AtOnce(kernels) => {
                 self.tensor_at_once(tower, kernels, first, order, parts_at)
             }
-            TensorLearns::TwoPasses { learns, weights, kept } => {
-                self.tensor_learn(tower, learns, kept, first, order, parts_at)?;
-                self.tensor_weights(tower, weights, kept, first)
+            TensorLearns::TwoPasses { learns, weights, between } => {
+                self.tensor_learn(tower, learns, between, first, order, parts_at)?;
+                self.tensor_weights(tower, weights, between, first)
             }
         };
         side_by_side(&self.device, places.into_iter().map(|place| move || learn(place)))?;
@@ -295,7 +295,7 @@ impl WidePolicy {
         &self,
         tower: &TensorTower,
         kernels: &TensorLearnKernels,
-        kept: &DeviceArray,
+        between: &BetweenPasses,
         first: usize,
         order: &DeviceArray,
         parts_at: usize,
@@ -312,7 +312,8 @@ impl WidePolicy {
             parameters: &a.parameters,
             image: &tower.image,
             biases: &tower.biases,
-            kept,
+            kept: &between.kept,
+            edges: &between.edges,
             parts: &a.losses,
             parts_at: parts_at as u32,
         };
@@ -324,7 +325,7 @@ impl WidePolicy {
         &self,
         tower: &TensorTower,
         kernels: &TensorWeightsKernels,
-        kept: &DeviceArray,
+        between: &BetweenPasses,
         first: usize,
     ) -> Result<()> {
         let (a, s) = (&self.arrays, &self.sizes);
@@ -333,7 +334,9 @@ impl WidePolicy {
             first: first as u32,
             rows: s.chunk as u32,
             copies: s.copies as u32,
-            kept,
+            kept: &between.kept,
+            edges: &between.edges,
+            groups: 2 * self.first_pass(tower).blocks,
             partial: &a.partial,
             n_parameters: self.network.n_parameters as u32,
         };
