@@ -133,12 +133,11 @@ kernel_args! {
 kernel_args! {
     pub(super) struct JudgeArgs { state: &mut [WideState], target_kl: f64 }
     pub(super) struct AdvantagesArgs {
-        state: &[WideState], part: u32, order: &[u32], advantages: &[f32], parts: &mut [f64],
-        ns: &[u32],
+        state: &[WideState], order: &[u32], advantages: &[f32], parts: &mut [f64], ns: &[u32],
     }
     pub(super) struct BeginMinibatchArgs {
         state: &mut [WideState], part: u32, parts: &[f64], blocks: u32, stride: u32, first: u32,
-        normalise: i32, ns: &[u32],
+        rank_stride: u32, normalise: i32, ns: &[u32],
     }
     pub(super) struct GatherArgs {
         state: &[WideState], order: &[u32], first: u32, rows: u32, obs: &[f32],

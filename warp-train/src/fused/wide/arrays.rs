@@ -207,6 +207,11 @@ pub(super) struct Arrays {
     pub(super) d_hidden: [DeviceArray; 2],
 }
 
+/// Words of the sums over the advantages of all minibatches of an epoch.
+pub(super) fn moment_words(plan: &PolicyPlan) -> usize {
+    2 * 2 * SUM_BLOCKS * plan.passes().minibatches
+}
+
 /// Blocks that leave sums of losses of a tower, at most.
 fn loss_blocks(device: &Device, plan: &PolicyPlan, sizes: &Sizes, shapes: &[TensorShape]) -> usize {
     let at_a_time = shapes.iter().map(TensorShape::blocks).max().unwrap_or(1);
@@ -283,7 +288,7 @@ impl Arrays {
             cut_obs: make("cut_obs", F32, slots * rows * width)?,
             cut_values: make("cut_values", F32, slots * rows)?,
             sums: make("sums", U32, 2 * SUMS * SUM_BLOCKS)?,
-            moments: make("moments", U32, 2 * 2 * SUM_BLOCKS)?,
+            moments: make("moments", U32, moment_words(plan))?,
             losses: make("losses", U32, LOSS_WORDS * losses)?,
             squares: make("squares", U32, 2 * n.div_ceil(32))?,
             outs: make("outs", F32, at_once * (network.n_outputs + 1))?,

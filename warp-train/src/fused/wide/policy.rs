@@ -186,6 +186,7 @@ impl WidePolicy {
             n_parameters: network.n_parameters,
             width,
             losses: arrays.losses.len(),
+            moments: arrays.moments.len(),
             shards: config.shards(),
             module: &modules[1],
             foreign: make_foreign.is_some(),
@@ -262,6 +263,17 @@ impl WidePolicy {
         };
         side_by_side(&self.device, self.tensor.iter().map(|tower| || pack(tower)))?;
         self.tiled.as_ref().map_or(Ok(()), |tiled| tiled.pack(&self.arrays.parameters))
+    }
+
+    /// Blocks for so many rows that act at once: of one tile, if all towers then run at once.
+    pub(super) fn blocks_that_act(&self, rows: usize, shape: &TensorShape) -> Launch {
+        let shared_bytes = shape.act_bytes();
+        let tiles = rows.div_ceil(TILE_ROWS);
+        if tiles * self.tensor.len() > self.device.info().n_multiprocessors as usize {
+            return self.two_tiles_a_block(rows, shape, shared_bytes);
+        }
+        let (blocks, shared_bytes) = (tiles.max(1) as u32, shared_bytes as u32);
+        Launch { blocks, threads: 128, shared_bytes, cooperative: false }
     }
 
     /// As many blocks as multiprocessors have room for, or fewer where rows are few.

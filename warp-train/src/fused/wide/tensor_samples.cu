@@ -204,6 +204,24 @@ __device__ inline void t_take_gradients(const float* outs, unsigned int (&d)[T_N
     }
 }
 
+// Keeps what hidden layer L gives, which the thread holds; and gets it back. What lies next to the outputs stays in shared
+// memory where its products are made here, and the first layer's activations have been copied back there.
+template <int L, int K>
+__device__ inline void t_keep_activations(const TLearn& a, const unsigned int (&h)[K]) {
+#if T_EDGES
+    if constexpr (L == T_DEPTH - 1) return t_stage_keep(h, t_stage(a.image));
+#endif
+    t_keep(h, a.tile + t_inputs_at(L + 1));
+}
+template <int L, int K>
+__device__ inline void t_recall_activations(const TLearn& a, unsigned int (&h)[K]) {
+#if T_EDGES
+    asm volatile("cp.async.wait_all;" ::: "memory");
+    if constexpr (L == 0 || L == T_DEPTH - 1) return t_stage_recall(h, t_stage(a.image));
+#endif
+    t_recall(h, a.tile + t_inputs_at(L + 1));
+}
+
 // Layer L and all above it, forward and back: from activations below to their gradients.
 template <int L, int K>
 __device__ inline void t_learn(const TLearn& a, const unsigned int (&below)[K],
@@ -229,25 +247,17 @@ __device__ inline void t_learn(const TLearn& a, const unsigned int (&below)[K],
 #endif
         t_backward<L>(a.image, d, d_below);
     } else {
-        // What is next to the outputs is not kept in memory where its products are made here.
-        constexpr bool staged = T_EDGES && L == T_DEPTH - 1;
         unsigned int h[t_out(L) / 4];
         float sums[t_out(L) / 2];
         t_forward<L>(a.image, below, sums);
         t_epilogue(sums, a.biases + t_bias_at(L), h);
-        if constexpr (staged) t_stage_keep(h, t_stage(a.image));
-        else t_keep(h, a.tile + t_inputs_at(L + 1));
+        t_keep_activations<L>(a, h);
         unsigned int positive[(t_out(L) / 4 + 15) / 16] = {};
         if (!T_TANH) t_signs(h, positive);
         t_learn<L + 1>(a, h, sums);
         // Activations themselves would fill the registers: relu needs a bit of each, tanh reads
         // them again.
-        if constexpr (T_TANH && T_EDGES && (staged || L == 0)) {
-            asm volatile("cp.async.wait_all;" ::: "memory");
-            t_stage_recall(h, t_stage(a.image));
-        } else if constexpr (T_TANH) {
-            t_recall(h, a.tile + t_inputs_at(L + 1));
-        }
+        if constexpr (T_TANH) t_recall_activations<L>(a, h);
         #pragma unroll
         for (int i = 0; i < t_out(L) / 4; ++i) {
             // Register i holds two columns of the upper or the lower row.

@@ -24,7 +24,7 @@ __host__ __device__ constexpr unsigned int t_largest_stage(int l) {
 }
 #define T_JOBS t_jobs_before(T_DEPTH + 1)
 #define T_STAGE t_largest_stage(T_DEPTH)
-#define T_STAGES t_least(6, 196608 / T_STAGE)
+#define T_STAGES (T_EDGES ? t_least(6, 196608 / T_STAGE) : 4)
 
 struct TWeights {
     const unsigned char* kept;

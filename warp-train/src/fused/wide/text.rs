@@ -264,8 +264,10 @@ fn bits(value: f32) -> String {
 
 /// Rows of a tile on tensor cores.
 pub(super) const TILE_ROWS: usize = 64;
-/// Stages of the ring of tiles that gradients of weights are made from, at most, and bytes of all of them.
-const STAGES: usize = 6;
+/// Stages of the ring of tiles that gradients of weights are made from.
+const STAGES: usize = 4;
+/// The same where the first pass makes those of outer layers, at most, and bytes of all stages.
+const MOST_STAGES: usize = 6;
 const STAGES_BYTES: usize = 192 << 10;
 /// Bytes of 64 rows of 64 columns.
 const BLOCK: usize = 8192;
@@ -412,7 +414,7 @@ impl TensorShape {
         // A block of two groups is laid out as if both were full.
         let blocks = |l: usize| 2 * self.group(l) + self.widths[l].div_ceil(64) / self.parts(l);
         let stage = self.kept().map(|l| blocks(l) * BLOCK).max().unwrap_or(BLOCK);
-        stage * STAGES.min(STAGES_BYTES / stage)
+        stage * if self.edges { MOST_STAGES.min(STAGES_BYTES / stage) } else { STAGES }
     }
 
     /// In how many parts the second pass takes a layer's inputs.

@@ -70,7 +70,12 @@ impl WidePolicy {
         }
         for epoch in 0..passes.epochs {
             let order = self.order(epoch, &passes)?;
-            (0..passes.minibatches).try_for_each(|part| self.minibatch(part, order))?;
+            self.begin_epoch(order)?;
+            for part in 0..passes.minibatches {
+                self.minibatch(order)?;
+                let next = Some(part + 1).filter(|part| *part < passes.minibatches);
+                self.pack_and_begin(next)?;
+            }
             if passes.shuffles {
                 self.judge()?;
             }
@@ -93,29 +98,51 @@ impl WidePolicy {
         Ok(self.update.judge.launch(&launch, &[args.arg()])?)
     }
 
-    /// Makes minibatch `part` the one at hand, by the moments of its advantages.
-    fn begin_minibatch(&self, part: usize, order: &DeviceArray) -> Result<()> {
-        let a = &self.arrays;
-        let (state, part, blocks) = (&a.state, part as u32, SUM_BLOCKS as u32);
-        let (ranks, ns) = (self.ranks.as_ref(), self.counts());
-        let normalises = self.plan.config.norm_adv;
-        let mut sums = (ranks.map_or(&a.sums, |ranks| &ranks.sums), SUMS, OF_ADVANTAGES);
-        if normalises && !self.takes_whole_rollouts() {
-            let (advantages, parts) = (&a.advantages, &a.moments);
-            let args = AdvantagesArgs { state, part, order, advantages, parts, ns };
-            self.update.advantages.launch(&sum_blocks(), &[args.arg()])?;
-            sums = (self.of_all_ranks(parts, |ranks| &ranks.moments)?, 2, 0);
+    /// Finds the moments of all minibatches' advantages, and makes the first one the one at hand.
+    pub(super) fn begin_epoch(&self, order: &DeviceArray) -> Result<()> {
+        if self.plan.config.norm_adv && !self.takes_whole_rollouts() {
+            let (a, ns, minibatches) = (&self.arrays, self.counts(), self.plan.passes().minibatches);
+            let (state, advantages, parts) = (&a.state, &a.advantages, &a.moments);
+            let args = AdvantagesArgs { state, order, advantages, parts, ns };
+            let launch = Launch { blocks: (SUM_BLOCKS * minibatches) as u32, ..ONE_BLOCK };
+            self.update.advantages.launch(&launch, &[args.arg()])?;
+            self.of_all_ranks(parts, |ranks| &ranks.moments)?;
         }
-        let (parts, stride, first) = (sums.0, sums.1 as u32, sums.2 as u32);
-        let normalise = i32::from(normalises);
-        let args = BeginMinibatchArgs { state, part, parts, blocks, stride, first, normalise, ns };
+        self.begin_minibatch(0)
+    }
+
+    /// Makes minibatch `part` the one at hand, by the moments of its advantages.
+    fn begin_minibatch(&self, part: usize) -> Result<()> {
+        let a = &self.arrays;
+        let (state, ns, ranks) = (&a.state, self.counts(), self.ranks.as_ref());
+        let whole = self.takes_whole_rollouts();
+        let args = BeginMinibatchArgs {
+            state,
+            part: part as u32,
+            parts: match (whole, ranks) {
+                (true, ranks) => ranks.map_or(&a.sums, |ranks| &ranks.sums),
+                (false, ranks) => ranks.map_or(&a.moments, |ranks| &ranks.moments),
+            },
+            blocks: SUM_BLOCKS as u32,
+            stride: if whole { SUMS as u32 } else { 2 },
+            first: if whole { OF_ADVANTAGES } else { part * 2 * SUM_BLOCKS } as u32,
+            rank_stride: if whole { a.sums.len() } else { a.moments.len() } as u32 / 2,
+            normalise: i32::from(self.plan.config.norm_adv),
+            ns,
+        };
         Ok(self.update.begin_minibatch.launch(&ONE_BLOCK, &[args.arg()])?)
     }
 
-    /// One step of gradient descent.
-    pub(super) fn minibatch(&self, part: usize, order: &DeviceArray) -> Result<()> {
+    /// Packs the weights after a step, and makes the next minibatch of the epoch the one at hand, side by side.
+    fn pack_and_begin(&self, next: Option<usize>) -> Result<()> {
+        let begin = || next.map_or(Ok(()), |part| self.begin_minibatch(part));
+        let works: [&dyn Fn() -> Result<()>; 2] = [&|| self.pack(), &begin];
+        side_by_side(&self.device, works)
+    }
+
+    /// One step of gradient descent on the minibatch at hand; weights are to be packed after it.
+    pub(super) fn minibatch(&self, order: &DeviceArray) -> Result<()> {
         let s = &self.sizes;
-        self.begin_minibatch(part, order)?;
         let mut loss_blocks = 0;
         for first in (0..s.chunks()).map(|chunk| chunk * s.chunk) {
             loss_blocks += match &self.fused {
@@ -139,7 +166,7 @@ impl WidePolicy {
             (partial, copies) = (&ranks.gradients, ranks.copies());
             losses = &ranks.losses;
         }
-        let lanes = if copies >= MANY_COPIES { 8 } else { 1 };
+        let lanes = lanes_of_copies(copies);
         let args = ReduceArgs { state, partial, copies, n_parameters, lanes, gradient, squares };
         let launch = Launch::over(n * lanes as usize, 256);
         self.update.reduce.launch(&launch, &[args.arg()])?;
@@ -164,8 +191,7 @@ impl WidePolicy {
             exp_avg: &a.exp_avg,
             exp_avg_sq: &a.exp_avg_sq,
         };
-        self.update.descend.launch(&Launch::over(n, 256), &[args.arg()])?;
-        self.pack()
+        Ok(self.update.descend.launch(&Launch::over(n, 256), &[args.arg()])?)
     }
 
     /// What the loss reads of samples.
@@ -437,8 +463,15 @@ enum After {
     Minibatches,
 }
 
-/// From so many copies of the gradient on, several threads add up those of a parameter.
-const MANY_COPIES: u32 = 32;
+/// How many threads add up a parameter's copies: each takes 16 or more, whose loads are under way at the same time.
+fn lanes_of_copies(copies: u32) -> u32 {
+    match copies {
+        0..32 => 1,
+        32..64 => 2,
+        64..128 => 4,
+        _ => 8,
+    }
+}
 
 pub(super) const ONE_BLOCK: Launch =
     Launch { blocks: 1, threads: 256, shared_bytes: 0, cooperative: false };
