@@ -61,7 +61,12 @@ impl TensorTower {
                     weights: TensorWeightsKernels::of(weights)?,
                     between: BetweenPasses {
                         kept: DeviceArray::zeros(device, "kept", U8, &[bytes])?,
-                        edges: DeviceArray::zeros(device, "edges", F32, &[groups * shape.edge_sums()])?,
+                        edges: DeviceArray::zeros(
+                            device,
+                            "edges",
+                            F32,
+                            &[groups * shape.edge_sums()],
+                        )?,
                     },
                 }
             }
@@ -79,11 +84,7 @@ pub(super) enum TensorLearns {
     /// In one pass.
     AtOnce(TensorGradientKernels),
     /// To the gradients of layers, and from there to those of weights.
-    TwoPasses {
-        learns: TensorLearnKernels,
-        weights: TensorWeightsKernels,
-        between: BetweenPasses,
-    },
+    TwoPasses { learns: TensorLearnKernels, weights: TensorWeightsKernels, between: BetweenPasses },
 }
 
 /// What the first of two passes leaves for the second.

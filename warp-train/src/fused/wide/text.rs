@@ -299,7 +299,8 @@ impl TensorShape {
         let widths: Vec<_> = [first].into_iter().chain(hidden).collect();
         let columns = tower.heads.n_out + tower.gap;
         let outputs = columns.next_multiple_of(16);
-        let mut shape = Self { tower: tower.clone(), widths, outputs, learners: None, edges: false };
+        let mut shape =
+            Self { tower: tower.clone(), widths, outputs, learners: None, edges: false };
         let whole = shape.widths.iter().chain([&outputs]).all(|width| *width <= 256);
         // What kernels declare for themselves.
         let fixed = 3 * 1024;
@@ -447,7 +448,8 @@ impl TensorShape {
     /// Widths of the products that the text needs.
     fn products(&self) -> Vec<usize> {
         let parts = self.layers().map(|l| self.widths[l] / self.parts(l));
-        let mut widths: Vec<_> = self.widths.iter().copied().chain(parts).chain([self.outputs, 8]).collect();
+        let mut widths: Vec<_> =
+            self.widths.iter().copied().chain(parts).chain([self.outputs, 8]).collect();
         widths.sort_unstable();
         widths.dedup();
         widths
@@ -512,6 +514,20 @@ mod tests {
         assert_eq!(shape.products(), [8, 32, 80, 256]);
     }
 
+    /// Few observations and outputs: 231,488 bytes of 232,448 with what the first pass declares for itself.
+    #[test]
+    fn gradients_of_narrow_outer_layers_are_made_in_the_first_pass() {
+        let shape = |tower| TensorShape::new(&tower, 232_448).unwrap();
+        let found = shape(tower(4, &[256, 256], 2));
+        assert_eq!((found.learn_bytes(), found.edge_sums()), (230_464, 9 * 128 * 4));
+        assert_eq!((found.kept_bytes(), found.weights_bytes(), found.jobs()), (65_536, 196_608, 4));
+        assert_eq!(found.products(), [8, 16, 128, 256]);
+        let others = [tower(16, &[256, 256], 2), tower(4, &[256, 256], 17), tower(4, &[256], 2)];
+        for tower in others.into_iter().chain([tower(4, &[64, 64], 2)]) {
+            assert_eq!(shape(tower).edge_sums(), 0);
+        }
+    }
+
     /// Sizes as in `tensor_gradient.cu`: 228,224 bytes of 232,448, of which kernels declare 3,072 for themselves.
     #[test]
     fn small_towers_learn_in_one_pass_and_odd_widths_are_padded() {
@@ -539,7 +555,8 @@ mod tests {
     /// Else NVRTC mistakes local structs for them, as `kernel_args.rs` says.
     #[test]
     fn arguments_are_taken_by_value() {
-        let tensor = [TENSOR_ACT, TENSOR_AT_ONCE, TENSOR_LEARN, TENSOR_WEIGHTS, EDGES_LEARN, EDGES_WEIGHTS];
+        let tensor =
+            [TENSOR_ACT, TENSOR_AT_ONCE, TENSOR_LEARN, TENSOR_WEIGHTS, EDGES_LEARN, EDGES_WEIGHTS];
         let units = [&tensor[..], &TILED_UNITS].concat().concat();
         let others = [
             GEMM,

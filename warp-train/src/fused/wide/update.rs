@@ -101,7 +101,8 @@ impl WidePolicy {
     /// Finds the moments of all minibatches' advantages, and makes the first one the one at hand.
     pub(super) fn begin_epoch(&self, order: &DeviceArray) -> Result<()> {
         if self.plan.config.norm_adv && !self.takes_whole_rollouts() {
-            let (a, ns, minibatches) = (&self.arrays, self.counts(), self.plan.passes().minibatches);
+            let (a, ns, minibatches) =
+                (&self.arrays, self.counts(), self.plan.passes().minibatches);
             let (state, advantages, parts) = (&a.state, &a.advantages, &a.moments);
             let args = AdvantagesArgs { state, order, advantages, parts, ns };
             let launch = Launch { blocks: (SUM_BLOCKS * minibatches) as u32, ..ONE_BLOCK };
