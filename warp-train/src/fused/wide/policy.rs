@@ -19,7 +19,7 @@ use super::selection::WideGoals;
 use super::shards::WideShards;
 use super::shared::WideState;
 use super::spread::WideSpread;
-use super::text::{TILE_ROWS, TensorShape};
+use super::tensor_shape::{TILE_ROWS, TensorShape};
 use super::tiled::TiledNetwork;
 use crate::algorithm::{AgentRange, OnPolicyAlgorithm, PolicyPlan};
 use crate::config::TrainConfig;
