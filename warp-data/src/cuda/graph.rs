@@ -78,7 +78,8 @@ pub fn side_by_side<E: From<Error>, W: FnOnce() -> std::result::Result<(), E>>(
         work()?;
         ends.extend(last_recorded(device)?.unwrap_or_default());
     }
-    Ok(wait_for_recorded(device, &ends)?)
+    // Where there is no work, the order stays what it was.
+    Ok(wait_for_recorded(device, if ends.is_empty() { &before } else { &ends })?)
 }
 
 /// The launches that the next one to be recorded waits for; none while nothing is recorded.

@@ -15,13 +15,15 @@ use warp_data::cuda::DeviceLog;
 use warp_func::cuda::parity::compare;
 use warp_func::cuda::{
     Arg, Build, Device, DeviceArray, Function, Graph, Kernels, Launch, Pointer, Source,
+    side_by_side,
 };
 use warp_func::{Registry, Start, VecEnv, VecOptions};
 
-pub(crate) const TESTS: [(&str, fn()); 20] = [
+pub(crate) const TESTS: [(&str, fn()); 21] = [
     ("cuda_kernels_are_compiled_once", compiled_once),
     ("cuda_wrong_arguments_are_refused", wrong_arguments),
     ("cuda_launches_are_recorded_and_replayed", graph),
+    ("cuda_launches_around_no_work_keep_their_order", no_work),
     ("cuda_what_cannot_be_recorded_is_refused", unrecordable),
     ("cuda_a_graph_keeps_what_it_works_on", graph_keeps),
     ("cuda_a_panic_ends_a_recording", panic_in_recording),
@@ -117,6 +119,27 @@ fn graph() {
     }
     assert_eq!(a.pull::<f32>().unwrap(), [4.0, 5.0]);
     assert_eq!(b.pull::<f32>().unwrap(), [3.5, 4.5]);
+}
+
+fn no_work() {
+    let gpu = another();
+    let n = 1 << 20;
+    let array = |x: f32| DeviceArray::from_slice(gpu.device(), "a", &[n], &vec![x; n]).unwrap();
+    let (a, b) = (array(1.0), array(0.0));
+    let add = gpu.compile(&add("0.5f"), Build::Parity).unwrap().function("add").unwrap();
+    let works = || std::iter::empty::<fn() -> warp_func::Result<()>>();
+    let mut graph = Graph::capture(gpu.device(), || {
+        for _ in 0..20 {
+            add.launch(&Launch::over(n, 256), &args(&a, &b, n))?;
+            side_by_side(gpu.device(), works())?;
+            add.launch(&Launch::over(n, 256), &args(&b, &a, n))?;
+            side_by_side(gpu.device(), works())?;
+        }
+        Ok::<_, warp_func::Error>(())
+    })
+    .unwrap();
+    graph.launch().unwrap();
+    assert!(a.pull::<f32>().unwrap().iter().all(|x| *x == 21.0));
 }
 
 /// A device of its own, since a device's stream either records or runs, whoever puts work on it.

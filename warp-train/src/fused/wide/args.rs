@@ -133,12 +133,11 @@ kernel_args! {
 kernel_args! {
     pub(super) struct JudgeArgs { state: &mut [WideState], target_kl: f64 }
     pub(super) struct AdvantagesArgs {
-        state: &[WideState], part: u32, order: &[u32], advantages: &[f32], parts: &mut [f64],
-        ns: &[u32],
+        state: &[WideState], order: &[u32], advantages: &[f32], parts: &mut [f64], ns: &[u32],
     }
     pub(super) struct BeginMinibatchArgs {
         state: &mut [WideState], part: u32, parts: &[f64], blocks: u32, stride: u32, first: u32,
-        normalise: i32, ns: &[u32],
+        rank_stride: u32, normalise: i32, ns: &[u32],
     }
     pub(super) struct GatherArgs {
         state: &[WideState], order: &[u32], first: u32, rows: u32, obs: &[f32],
@@ -232,7 +231,7 @@ kernel_args! {
     pub(super) struct TensorLearnArgs {
         settings: &[WideSettings], state: &[WideState], order: &[u32], first: u32, rows: u32,
         obs: &[u8], from: {WideSamples}, parameters: &[f32], image: &[u8], biases: &[f32],
-        kept: &mut [u8], parts: &mut [f64], parts_at: u32,
+        kept: &mut [u8], edges: &mut [f32], parts: &mut [f64], parts_at: u32,
     }
     pub(super) struct TensorGradientArgs {
         settings: &[WideSettings], state: &[WideState], order: &[u32], first: u32, rows: u32,
@@ -240,8 +239,8 @@ kernel_args! {
         partial: &mut [f32], n_parameters: u32, parts: &mut [f64], parts_at: u32,
     }
     pub(super) struct TensorWeightsArgs {
-        state: &[WideState], first: u32, rows: u32, copies: u32, kept: &[u8], partial: &mut [f32],
-        n_parameters: u32,
+        state: &[WideState], first: u32, rows: u32, copies: u32, kept: &[u8], edges: &[f32], groups: u32,
+        partial: &mut [f32], n_parameters: u32,
     }
 }
 

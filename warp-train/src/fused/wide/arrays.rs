@@ -4,7 +4,8 @@ use super::layers::Product;
 use super::network::{Tower, WideNetwork};
 use super::network_path::NetworkPath;
 use super::shared::{SUMS, WideSettings, WideState};
-use super::text::{self, TILE_ROWS, TensorShape, truncation_slots};
+use super::tensor_shape::{TILE_ROWS, TensorShape};
+use super::text::{self, truncation_slots};
 use super::tiled_shape::BLOCK_ROWS;
 use crate::algorithm::PolicyPlan;
 use crate::config::TrainConfig;
@@ -18,7 +19,7 @@ use warp_func::cuda::DeviceStruct;
 const LAYERS_BYTES: usize = 512 << 20;
 /// Rows that go through the layers at once, at least.
 const FEWEST_ROWS: usize = 16_384;
-/// Bytes that the first pass on tensor cores may keep for the second at most.
+/// Bytes that the first pass of all towers on tensor cores may keep for the second at most.
 const KEPT_BYTES: usize = 4 << 30;
 /// Samples of a share that is summed into a copy of the gradient, at least, where layers go one by one.
 const FEWEST_OF_SHARE: usize = 128;
@@ -74,7 +75,7 @@ impl Sizes {
         // Few samples may be left, which then make fewer minibatches of one each.
         let shards = config.shards().here;
         let minibatch = shards * (cells / shards).div_ceil(parts).max(1);
-        let kept = two_passes(shapes).map(TensorShape::kept_bytes).max();
+        let kept = two_passes(shapes).map(TensorShape::kept_bytes).reduce(std::ops::Add::add);
         let width = plan.group(&config.spec).observation_width();
         let at_once = match path {
             NetworkPath::Foreign => rows_at_once(plan, width),
@@ -205,8 +206,11 @@ pub(super) struct Arrays {
     pub(super) gathered: DeviceArray,
     pub(super) hidden: Vec<Vec<DeviceArray>>,
     pub(super) d_hidden: [DeviceArray; 2],
-    /// What the first pass on tensor cores keeps.
-    pub(super) kept: DeviceArray,
+}
+
+/// Words of the sums over the advantages of all minibatches of an epoch.
+pub(super) fn moment_words(plan: &PolicyPlan) -> usize {
+    2 * 2 * SUM_BLOCKS * plan.passes().minibatches
 }
 
 /// Blocks that leave sums of losses of a tower, at most.
@@ -255,7 +259,6 @@ impl Arrays {
             let rows = if own { 0 } else { chunk };
             make("d_hidden", F32, rows * widest.unwrap_or(0))
         };
-        let kept = two_passes(shapes).map(TensorShape::kept_bytes).max().unwrap_or(0);
         Ok(Self {
             settings: make("settings", U32, WideSettings::WORDS)?,
             state: make("state", U32, WideState::WORDS)?,
@@ -286,14 +289,13 @@ impl Arrays {
             cut_obs: make("cut_obs", F32, slots * rows * width)?,
             cut_values: make("cut_values", F32, slots * rows)?,
             sums: make("sums", U32, 2 * SUMS * SUM_BLOCKS)?,
-            moments: make("moments", U32, 2 * 2 * SUM_BLOCKS)?,
+            moments: make("moments", U32, moment_words(plan))?,
             losses: make("losses", U32, LOSS_WORDS * losses)?,
             squares: make("squares", U32, 2 * n.div_ceil(32))?,
             outs: make("outs", F32, at_once * (network.n_outputs + 1))?,
             gathered: make("gathered", F32, if sizes.tiled { 0 } else { at_once * width })?,
             hidden: (0..network.towers.len()).map(hidden).collect::<Result<_>>()?,
             d_hidden: [d_hidden()?, d_hidden()?],
-            kept: make("kept", U8, chunk.div_ceil(TILE_ROWS) * kept)?,
         })
     }
 }

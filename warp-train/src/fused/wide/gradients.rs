@@ -37,15 +37,22 @@ impl WidePolicy {
     /// Takes the minibatch, which other ranks may share.
     fn learn_once(&self) -> Result<()> {
         let (n, order) = (&self.arrays.n, &self.arrays.order);
-        let Some(ranks) = &self.ranks else { return self.minibatch(0, order) };
+        let Some(ranks) = &self.ranks else { return self.only_minibatch(order) };
         // Recorded as in a run: while a kernel waits for another rank, nobody is to load or allocate anything.
         let mut graph = Graph::capture(&self.device, || {
             self.of_all_ranks(n, |ranks| &ranks.ns)?;
-            self.minibatch(0, order)
+            self.only_minibatch(order)
         })?;
         ranks.world().meet("a minibatch")?;
         graph.launch()?;
         self.wait_for_ranks()
+    }
+
+    /// A step on the first minibatch of an epoch.
+    fn only_minibatch(&self, order: &DeviceArray) -> Result<()> {
+        self.begin_epoch(order)?;
+        self.minibatch(order)?;
+        self.pack()
     }
 
     /// Puts the samples where a rollout would have.

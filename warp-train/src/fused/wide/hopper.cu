@@ -86,3 +86,5 @@ __device__ inline void t_bulk(unsigned int to, const void* from, unsigned int by
         "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
         ::"r"(to), "l"(from), "r"(bytes), "r"(barrier) : "memory");
 }
+// All threads of a group of four warps.
+__device__ inline void t_meet(int group) { asm volatile("bar.sync %0, 128;" ::"r"(group + 1) : "memory"); }

@@ -24,6 +24,7 @@ mod selection;
 mod shards;
 mod shared;
 mod spread;
+mod tensor_shape;
 mod text;
 mod tiled;
 mod tiled_shape;

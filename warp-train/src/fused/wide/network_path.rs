@@ -3,7 +3,8 @@
 use super::fused::{FusedShape, SharedMemory};
 use super::layers::Product;
 use super::network::WideNetwork;
-use super::text::{self, TensorShape};
+use super::tensor_shape::TensorShape;
+use super::text;
 use super::tiled_shape::TiledShape;
 use crate::config::TrainConfig;
 use crate::error::{Result, of_policy};

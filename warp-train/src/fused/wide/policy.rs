@@ -19,7 +19,7 @@ use super::selection::WideGoals;
 use super::shards::WideShards;
 use super::shared::WideState;
 use super::spread::WideSpread;
-use super::text::{self, TensorShape};
+use super::tensor_shape::{TILE_ROWS, TensorShape};
 use super::tiled::TiledNetwork;
 use crate::algorithm::{AgentRange, OnPolicyAlgorithm, PolicyPlan};
 use crate::config::TrainConfig;
@@ -33,6 +33,7 @@ use warp_core::DType::{F32, U8};
 use warp_data::cuda::{Device, DeviceArray};
 use warp_func::cuda::{
     Build, DeviceEnvs, DeviceStruct, DeviceValue, KernelArgs, Kernels, Launch, Module, Source,
+    side_by_side,
 };
 
 /// A tower on tensor cores: its kernels, its weights as halves, its biases.
@@ -47,17 +48,30 @@ pub(super) struct TensorTower {
 
 impl TensorTower {
     /// A tower of this shape, with kernels of `units`.
-    fn new(kernels: &Kernels, shape: &TensorShape, units: &[Source]) -> Result<Self> {
+    fn new(kernels: &Kernels, shape: &TensorShape, units: &[Source], chunk: usize) -> Result<Self> {
+        let device = kernels.device();
         let modules = compile(kernels, units, Build::Release)?;
         let acts = TensorActKernels::of(&modules[0])?;
         let learns = match &modules[1..] {
-            [learns, weights] => TensorLearns::TwoPasses(
-                TensorLearnKernels::of(learns)?,
-                TensorWeightsKernels::of(weights)?,
-            ),
+            [learns, weights] => {
+                let bytes = chunk.div_ceil(TILE_ROWS) * shape.kept_bytes();
+                let groups = 2 * device.info().n_multiprocessors as usize;
+                TensorLearns::TwoPasses {
+                    learns: TensorLearnKernels::of(learns)?,
+                    weights: TensorWeightsKernels::of(weights)?,
+                    between: BetweenPasses {
+                        kept: DeviceArray::zeros(device, "kept", U8, &[bytes])?,
+                        edges: DeviceArray::zeros(
+                            device,
+                            "edges",
+                            F32,
+                            &[groups * shape.edge_sums()],
+                        )?,
+                    },
+                }
+            }
             rest => TensorLearns::AtOnce(TensorGradientKernels::of(&rest[0])?),
         };
-        let device = kernels.device();
         let image = DeviceArray::zeros(device, "image", U8, &[shape.image_bytes()])?;
         let biases = DeviceArray::zeros(device, "biases", F32, &[shape.biases()])?;
         Ok(Self { shape: shape.clone(), acts, learns, image, biases })
@@ -70,7 +84,16 @@ pub(super) enum TensorLearns {
     /// In one pass.
     AtOnce(TensorGradientKernels),
     /// To the gradients of layers, and from there to those of weights.
-    TwoPasses(TensorLearnKernels, TensorWeightsKernels),
+    TwoPasses { learns: TensorLearnKernels, weights: TensorWeightsKernels, between: BetweenPasses },
+}
+
+/// What the first of two passes leaves for the second.
+#[derive(Debug)]
+pub(super) struct BetweenPasses {
+    /// Activations and gradients of a chunk.
+    pub(super) kept: DeviceArray,
+    /// Sums of gradients of outer layers, of each group of warps; none where the second pass makes all.
+    pub(super) edges: DeviceArray,
 }
 
 /// Where the rows of a forward pass in fp32 come from and how many there are.
@@ -159,13 +182,12 @@ impl WidePolicy {
         let normaliser =
             WideNormaliser::new(device, module, &plan, width, &sizes, config.world.size())?;
         let arrays = Arrays::new(device, &plan, &network, &sizes, path.shapes())?;
-        let shapes = path.shapes().iter().zip(&towers);
-        let tensor = shapes.map(|(shape, units)| TensorTower::new(kernels, shape, units));
-        let tensor = tensor.collect::<Result<_>>()?;
+        let tensor = tensor_towers(kernels, &path, &towers, &sizes)?;
         let told = Told {
             n_parameters: network.n_parameters,
             width,
             losses: arrays.losses.len(),
+            moments: arrays.moments.len(),
             shards: config.shards(),
             module: &modules[1],
             foreign: make_foreign.is_some(),
@@ -233,13 +255,26 @@ impl WidePolicy {
 
     /// Weights as halves, from the parameters as they are now.
     pub(super) fn pack(&self) -> Result<()> {
-        for tower in &self.tensor {
-            let threads = (tower.shape.image_bytes() / 2).max(tower.shape.biases());
+        let pack = |tower: &TensorTower| {
+            // A thread packs 16 bytes, and a bias.
+            let threads = (tower.shape.image_bytes() / 16).max(tower.shape.biases());
             let (image, biases) = (&tower.image, &tower.biases);
             let args = PackArgs { parameters: &self.arrays.parameters, image, biases };
-            tower.acts.pack.launch(&Launch::over(threads, 256), &[args.arg()])?;
-        }
+            tower.acts.pack.launch(&Launch::over(threads, 128), &[args.arg()])
+        };
+        side_by_side(&self.device, self.tensor.iter().map(|tower| || pack(tower)))?;
         self.tiled.as_ref().map_or(Ok(()), |tiled| tiled.pack(&self.arrays.parameters))
+    }
+
+    /// Blocks for so many rows that act at once: of one tile, if all towers then run at once.
+    pub(super) fn blocks_that_act(&self, rows: usize, shape: &TensorShape) -> Launch {
+        let shared_bytes = shape.act_bytes();
+        let tiles = rows.div_ceil(TILE_ROWS);
+        if tiles * self.tensor.len() > self.device.info().n_multiprocessors as usize {
+            return self.two_tiles_a_block(rows, shape, shared_bytes);
+        }
+        let (blocks, shared_bytes) = (tiles.max(1) as u32, shared_bytes as u32);
+        Launch { blocks, threads: 128, shared_bytes, cooperative: false }
     }
 
     /// As many blocks as multiprocessors have room for, or fewer where rows are few.
@@ -249,7 +284,7 @@ impl WidePolicy {
         shape: &TensorShape,
         shared_bytes: usize,
     ) -> Launch {
-        let blocks = rows.div_ceil(2 * text::TILE_ROWS) as u32;
+        let blocks = rows.div_ceil(2 * TILE_ROWS) as u32;
         let most = self.device.info().n_multiprocessors * shape.blocks() as u32;
         let blocks = blocks.clamp(1, most);
         Launch { blocks, threads: 256, shared_bytes: shared_bytes as u32, cooperative: false }
@@ -318,6 +353,17 @@ impl WidePolicy {
 fn compile(kernels: &Kernels, units: &[Source], build: Build) -> Result<Vec<Module>> {
     let units: Vec<_> = units.iter().map(|unit| (unit, build)).collect();
     Ok(kernels.compile_all(&units)?)
+}
+
+/// Towers on tensor cores, if that is the way, of a list of `units` each.
+fn tensor_towers(
+    kernels: &Kernels,
+    path: &NetworkPath,
+    units: &[Vec<Source>],
+    sizes: &Sizes,
+) -> Result<Vec<TensorTower>> {
+    let towers = path.shapes().iter().zip(units);
+    towers.map(|(shape, units)| TensorTower::new(kernels, shape, units, sizes.chunk)).collect()
 }
 
 /// What runs layers one by one on tensor cores, if that is the way, of `units`.

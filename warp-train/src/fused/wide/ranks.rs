@@ -53,6 +53,8 @@ pub(super) struct Told<'a> {
     pub(super) width: usize,
     /// Words of the losses' sums.
     pub(super) losses: usize,
+    /// Words of the sums over advantages.
+    pub(super) moments: usize,
     pub(super) shards: Shards,
     pub(super) module: &'a Module,
     /// Whether a tensor library runs the network, which may allocate at any time: no kernel may wait meanwhile.
@@ -71,7 +73,8 @@ impl WideRanks {
         let copies = link::copies(told.n_parameters, size);
         // The most that is told at a time.
         let words = (told.n_parameters + told.losses)
-            .max(sums + shards.here + SPREAD_WORDS + moments * told.width);
+            .max(sums + shards.here + SPREAD_WORDS + moments * told.width)
+            .max(told.moments);
         let room = Room { words, module: told.module, may_wait: !told.foreign };
         let gathering = Gathering::new(joining, room)?;
         let make = |name: &str, dtype, n: usize| DeviceArray::zeros(device, name, dtype, &[n]);
@@ -81,7 +84,7 @@ impl WideRanks {
             shard: shards.first as u32,
             ns: make("samples of shards", U32, shards.total)?,
             sums: make("sums of ranks", U32, sums * size)?,
-            moments: make("moments of ranks", U32, 2 * 2 * SUM_BLOCKS * size)?,
+            moments: make("moments of ranks", U32, told.moments * size)?,
             spreads: make("spreads of ranks", U32, SPREAD_WORDS * size)?,
             losses: make("losses of ranks", U32, told.losses * size)?,
             gradient: make("gradient of this rank", F32, told.n_parameters)?,

@@ -199,8 +199,7 @@ impl WidePolicy {
                 weights: &a.weights,
                 factors: &self.normaliser.factors,
             };
-            let launch =
-                self.two_tiles_a_block(step.rows as usize, &tower.shape, tower.shape.act_bytes());
+            let launch = self.blocks_that_act(step.rows as usize, &tower.shape);
             Ok(tower.acts.tensor_act.launch(&launch, &[args.arg()])?)
         };
         side_by_side(&self.device, towers.map(|(tower, _)| || act(tower)))

@@ -9,7 +9,8 @@
 // last one's output width (padded to multiples of 64 but for the first, which is one of 16), T_REALS the same
 // without padding, T_N outputs (a multiple of 16), T_WEIGHTS where each layer lies in the parameters, T_OUTS
 // real rows of the output layer, T_GAP columns left free from T_GAP_AT on, T_ROLE 0: actor and critic,
-// 1: actor, 2: critic; T_TANH; T_BLOCKS blocks a multiprocessor, T_LEARNERS groups that learn in one pass, or 0.
+// 1: actor, 2: critic; T_TANH; T_BLOCKS blocks a multiprocessor, T_LEARNERS groups that learn in one pass, or 0;
+// T_EDGES whether the first of two passes makes the gradients of the first and the output layer.
 
 #define T_IN t_real(0)
 #define T_ACTS (T_ROLE != 2)
@@ -20,6 +21,11 @@
 // are so far apart that reading a product's operand meets no bank twice.
 #define T_ROW (t_in(0) * 2 + 16)
 #define T_SCRATCH (16 * (T_ROW > T_STRIDE * 4 ? T_ROW : T_STRIDE * 4))
+// The same where the first pass makes gradients of outer layers: outputs alone; then a group's room for 64 rows of
+// the layer next to one, and bytes of a row of observations.
+#define T_LEARN_SCRATCH (T_EDGES ? 16 * T_STRIDE * 4 : T_SCRATCH)
+#define T_STAGE_BYTES (T_EDGES * 128 * (t_in(T_DEPTH) > t_out(0) ? t_in(T_DEPTH) : t_out(0)))
+#define T_OBS_ROW ((T_IN + 7) / 8 * 16)
 
 __host__ __device__ constexpr int t_width(int l) {
     constexpr int widths[] = T_WIDTHS;
@@ -54,12 +60,15 @@ __host__ __device__ constexpr int t_bias_at(int l) { return l == 0 ? 0 : t_bias_
 // columns, [64 rows, 128 bytes], swizzled as a product wants them. Within 32 columns of a hidden layer
 // the order is that in which a thread holds them, 8 in 16 bytes.
 __host__ __device__ constexpr int t_blocks(int columns) { return (columns + 63) / 64; }
+// Whether layer l is one of those: not if the first pass makes the gradients of the outer layers itself.
+__host__ __device__ constexpr bool t_keeps(int l) { return !T_EDGES || (l > 0 && l < T_DEPTH); }
 // Inputs of layer l (0: observations) and gradients of its outputs, within what is kept of 64 rows.
 __host__ __device__ constexpr unsigned int t_inputs_at(int l) {
-    return l == 0 ? 0 : t_inputs_at(l - 1) + t_blocks(t_in(l - 1)) * 8192;
+    return l == 0 ? 0 : t_inputs_at(l - 1) + (t_keeps(l - 1) ? t_blocks(t_in(l - 1)) * 8192 : 0);
 }
 __host__ __device__ constexpr unsigned int t_outputs_at(int l) {
-    return l == 0 ? t_inputs_at(T_DEPTH + 1) : t_outputs_at(l - 1) + t_blocks(t_out(l - 1)) * 8192;
+    return l == 0 ? t_inputs_at(T_DEPTH + 1)
+                  : t_outputs_at(l - 1) + (t_keeps(l - 1) ? t_blocks(t_out(l - 1)) * 8192 : 0);
 }
 #define T_KEPT t_outputs_at(T_DEPTH + 1)
 

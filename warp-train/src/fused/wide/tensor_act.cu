@@ -213,7 +213,7 @@ extern "C" __global__ __launch_bounds__(256, T_BLOCKS) void wide_tensor_act(
     __shared__ WideWord barrier;
     __shared__ WidePlaces own_places;
     const WideStep& step = args.step;
-    for (int i = threadIdx.x; i < (int)sizeof(WidePlaces) / 8; i += 256) {
+    for (int i = threadIdx.x; i < (int)sizeof(WidePlaces) / 8; i += blockDim.x) {
         ((WideWord*)&own_places)[i] = ((const WideWord*)step.places)[i];
     }
     t_load_weights(shared, args.image, args.biases, own_biases, &barrier);
@@ -225,8 +225,9 @@ extern "C" __global__ __launch_bounds__(256, T_BLOCKS) void wide_tensor_act(
     TAct a = {&own_places, step.state, step.parameters, step.seed, step.first_replica, run_step, step.t,
               step.rows, args.stage, args.masks, args.weights, step.done.actions, step.done.raws,
               step.done.log_probs, step.done.values, args.factors};
-    unsigned int tiles = (step.rows + 63) / 64;
-    for (unsigned int tile = blockIdx.x * 2 + warp / 4; tile < tiles; tile += gridDim.x * 2) {
+    // A block has one group of warps where rows are few.
+    unsigned int tiles = (step.rows + 63) / 64, groups = blockDim.x / 128;
+    for (unsigned int tile = blockIdx.x * groups + warp / 4; tile < tiles; tile += gridDim.x * groups) {
         unsigned int first = tile * 64 + warp % 4 * 16;
         int present = (int)(step.rows - first);
         if (present > 0) t_fetch_rows(a, args.given, first, present, scratch);

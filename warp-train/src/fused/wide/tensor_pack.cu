@@ -1,45 +1,57 @@
 // The weights of a tower as products take them.
 
-// Biases [T_BIASES] and the image of the weights, from the parameters; one thread per 2 bytes.
+// The real output of layer L that output `o` is, with padding and gap; -1 if there is none.
+template <int L>
+__device__ inline int t_real_output(int o) {
+    int real = L < T_DEPTH || o < T_GAP_AT ? o : o - T_GAP;
+    bool gap = L == T_DEPTH && o >= T_GAP_AT && real < T_GAP_AT;
+    return gap || real >= t_real_out(L) ? -1 : real;
+}
+
+// The bias of output `o`, counted from layer L on.
+template <int L = 0>
+__device__ inline float t_bias_of(const PackArgs& a, int o) {
+    if constexpr (L > T_DEPTH) {
+        return 0.0f;
+    } else {
+        if (o >= t_out(L)) return t_bias_of<L + 1>(a, o - t_out(L));
+        int real = t_real_output<L>(o);
+        return real < 0 ? 0.0f : a.parameters[t_weights(L) + t_real_out(L) * t_real_in(L) + real];
+    }
+}
+
+// 8 weights of neighbouring inputs as halves, 16 bytes of the image from byte `at` of layer L's on.
+template <int L = 0>
+__device__ inline void t_pack_weights(const PackArgs& a, unsigned int at) {
+    if constexpr (L <= T_DEPTH) {
+        if (at >= t_image(L)) return t_pack_weights<L + 1>(a, at - t_image(L));
+        // Blocks of 64 inputs, then of 16.
+        constexpr unsigned int wide = t_out(L) * 128, narrow = t_out(L) * 32, whole = t_in(L) / 64 * wide;
+        bool in_wide = at < whole;
+        unsigned int of = in_wide ? at : at - whole, inner = of % (in_wide ? wide : narrow);
+        int row = inner / (in_wide ? 128 : 32), column;
+        if (in_wide) {
+            column = of / wide * 64 + ((inner / 16 % 8) ^ (row % 8)) * 8;
+        } else {
+            column = t_in(L) / 64 * 64 + of / narrow * 16 + ((inner / 16 % 2) ^ (row / 4 % 2)) * 8;
+        }
+        int real = t_real_output<L>(row);
+        const float* from = a.parameters + t_weights(L) + (real < 0 ? 0 : real) * t_real_in(L);
+        float w[8];
+        #pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            bool exists = real >= 0 && column + i < t_real_in(L);
+            w[i] = exists ? from[column + i] : 0.0f;
+        }
+        unsigned char* to = (unsigned char*)a.image + t_image_at(L) + at;
+        *(uint4*)to = make_uint4(t_halves(w[0], w[1]), t_halves(w[2], w[3]), t_halves(w[4], w[5]),
+                                 t_halves(w[6], w[7]));
+    }
+}
+
+// Biases [T_BIASES] and the image of the weights, from the parameters; one thread per 16 bytes.
 extern "C" __global__ void wide_pack(const PackArgs a) {
     unsigned int at = blockIdx.x * blockDim.x + threadIdx.x;
-    if (at < T_BIASES) a.biases[at] = 0.0f;
-    #pragma unroll
-    for (int l = 0; l <= T_DEPTH; ++l) {
-        int i = (int)at - t_bias_at(l);
-        if (l < T_DEPTH && i >= 0 && i < t_real_out(l)) {
-            a.biases[at] = a.parameters[t_weights(l) + t_real_out(l) * t_real_in(l) + i];
-        }
-    }
-    int o = (int)at - t_bias_at(T_DEPTH);
-    int r = o < T_GAP_AT ? o : o - T_GAP;
-    if (o >= 0 && o < T_N && r < T_OUTS && (o < T_GAP_AT || r >= T_GAP_AT)) {
-        a.biases[at] = a.parameters[t_weights(T_DEPTH) + T_OUTS * t_real_in(T_DEPTH) + r];
-    }
-    if (at * 2 >= T_IMAGE) return;
-    #pragma unroll
-    for (int l = 0; l <= T_DEPTH; ++l) {
-        if (at * 2 < t_image_at(l) || at * 2 >= t_image_at(l) + t_image(l)) continue;
-        unsigned int byte = at * 2 - t_image_at(l);
-        unsigned int whole = t_in(l) / 64 * t_out(l) * 128;
-        int row, column;
-        if (byte < whole) {
-            unsigned int block = byte / (t_out(l) * 128), inner = byte % (t_out(l) * 128);
-            row = inner / 128;
-            column = block * 64 + ((inner / 16 % 8) ^ (row % 8)) * 8 + inner % 16 / 2;
-        } else {
-            unsigned int block = (byte - whole) / (t_out(l) * 32);
-            unsigned int inner = (byte - whole) % (t_out(l) * 32);
-            row = inner / 32;
-            column = t_in(l) / 64 * 64 + block * 16 + ((inner / 16 % 2) ^ (row / 4 % 2)) * 8 +
-                     inner % 16 / 2;
-        }
-        int from = l < T_DEPTH || row < T_GAP_AT ? row : row - T_GAP;
-        bool real = from < t_real_out(l) && column < t_real_in(l) &&
-                    (l < T_DEPTH || row < T_GAP_AT || from >= T_GAP_AT);
-        float w = real ? a.parameters[t_weights(l) + from * t_real_in(l) + column] : 0.0f;
-        unsigned short h;
-        asm("cvt.rn.satfinite." HALF_TYPE ".f32 %0, %1;" : "=h"(h) : "f"(w));
-        a.image[at] = h;
-    }
+    if (at < T_BIASES) a.biases[at] = t_bias_of(a, (int)at);
+    if (at * 16 < T_IMAGE) t_pack_weights(a, at * 16);
 }

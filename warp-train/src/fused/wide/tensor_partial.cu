@@ -14,6 +14,26 @@ struct TPartial {
     __device__ inline void put(unsigned int at, float x) const { to[at] = fresh ? x : to[at] + x; }
 };
 
+// The output of layer L whose gradient lies in row `place` of its blocks; -1 if there is none.
+template <int L>
+__device__ inline int t_output(int place) {
+    int o = L < T_DEPTH ? t_true(place) : place < T_GAP_AT ? place : place - T_GAP;
+    bool gap = L == T_DEPTH && place >= T_GAP_AT && place < T_GAP_AT + T_GAP;
+    return gap || o >= t_real_out(L) ? -1 : o;
+}
+
+// The gradient of the bias of row `place` of layer L's blocks.
+template <int L>
+__device__ inline void t_write_bias(const TPartial& partial, int place, float bias) {
+#if T_ACTS && P_CONTINUOUS
+    // Columns in the gap are log-deviations that are parameters.
+    bool gap = L == T_DEPTH && place >= T_GAP_AT && place < T_GAP_AT + T_GAP;
+    if (gap) partial.put(P_LOG_STD_AT + place - T_GAP_AT, bias);
+#endif
+    int o = t_output<L>(place);
+    if (o >= 0) partial.put(t_weights(L) + t_real_out(L) * t_real_in(L) + o, bias);
+}
+
 // Rows `block` * 64 .. of layer L's gradient, and of its biases'.
 template <int L, int N>
 __device__ inline void t_write(const TPartial& partial, const float (&sums)[N],
@@ -21,15 +41,9 @@ __device__ inline void t_write(const TPartial& partial, const float (&sums)[N],
     int g = threadIdx.x % 32 / 4, q = threadIdx.x % 4, warp = threadIdx.x % 128 / 32;
     #pragma unroll
     for (int e = 0; e < 2; ++e) {
-        int place = block * 64 + warp * 16 + g + e * 8;
-        int o = L < T_DEPTH ? t_true(place) : place < T_GAP_AT ? place : place - T_GAP;
-#if T_ACTS && P_CONTINUOUS
-        // Columns in the gap are log-deviations that are parameters.
-        bool gap = L == T_DEPTH && place >= T_GAP_AT && place < T_GAP_AT + T_GAP;
-        if (gap && q == 0) partial.put(P_LOG_STD_AT + place - T_GAP_AT, bias[2 * e]);
-        if (gap) continue;
-#endif
-        if (o >= t_real_out(L)) continue;
+        int place = block * 64 + warp * 16 + g + e * 8, o = t_output<L>(place);
+        if (q == 0) t_write_bias<L>(partial, place, bias[2 * e]);
+        if (o < 0) continue;
         #pragma unroll
         for (int j = 0; j < N / 4; ++j) {
             #pragma unroll
@@ -40,6 +54,5 @@ __device__ inline void t_write(const TPartial& partial, const float (&sums)[N],
                 partial.put(t_weights(L) + o * t_real_in(L) + column, sums[4 * j + 2 * e + i]);
             }
         }
-        if (q == 0) partial.put(t_weights(L) + t_real_out(L) * t_real_in(L) + o, bias[2 * e]);
     }
 }

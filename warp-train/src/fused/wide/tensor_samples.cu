@@ -133,16 +133,18 @@ struct TLearn {
     unsigned int image;
     const float* biases;
     unsigned char* tile;
+    // Where groups make the gradients of outer layers: sums of all of them, and this one's observations of the tile.
+    float* edges;
+    const unsigned char* obs;
 };
 
 // Of this thread's row: advantage, log-probability, return, value.
 __device__ inline float4 t_known(const TLearn& a) { return ((const float4*)a.from.known)[a.cell]; }
 
 // Two threads per row: turns the outputs into their gradients. All lanes of the warp come here.
-__device__ inline void t_loss_row(const TLearn& a) {
+__device__ inline void t_loss_row(const TLearn& a, float4 known) {
     int half = threadIdx.x % 2;
     float* out = a.outs + threadIdx.x % 32 / 2 * T_STRIDE;
-    float4 known = T_LEARNERS ? a.known : t_known(a);
     float advantage = (float)(((double)known.x - a.state->adv_mean) * a.state->adv_scale);
     WideRow row = {0.0f, known.y, 0.0f, known.w, advantage, known.z};
     if (T_VALUES) row.value = out[T_VALUE_AT];
@@ -202,34 +204,60 @@ __device__ inline void t_take_gradients(const float* outs, unsigned int (&d)[T_N
     }
 }
 
+// Keeps what hidden layer L gives, which the thread holds; and gets it back. What lies next to the outputs stays in shared
+// memory where its products are made here, and the first layer's activations have been copied back there.
+template <int L, int K>
+__device__ inline void t_keep_activations(const TLearn& a, const unsigned int (&h)[K]) {
+#if T_EDGES
+    if constexpr (L == T_DEPTH - 1) return t_stage_keep(h, t_stage(a.image));
+#endif
+    t_keep(h, a.tile + t_inputs_at(L + 1));
+}
+template <int L, int K>
+__device__ inline void t_recall_activations(const TLearn& a, unsigned int (&h)[K]) {
+#if T_EDGES
+    asm volatile("cp.async.wait_all;" ::: "memory");
+    if constexpr (L == 0 || L == T_DEPTH - 1) return t_stage_recall(h, t_stage(a.image));
+#endif
+    t_recall(h, a.tile + t_inputs_at(L + 1));
+}
+
 // Layer L and all above it, forward and back: from activations below to their gradients.
 template <int L, int K>
 __device__ inline void t_learn(const TLearn& a, const unsigned int (&below)[K],
                                float (&d_below)[2 * K]) {
     if constexpr (L == T_DEPTH) {
+        // On its way meanwhile.
+        float4 known = T_LEARNERS ? a.known : t_known(a);
         {
             float sums[T_N / 2];
             t_forward<L>(a.image, below, sums);
             t_spread(sums, a.biases + t_bias_at(L), a.outs);
         }
-        t_loss_row(a);
+        t_loss_row(a, known);
         __syncwarp();
         unsigned int d[T_N / 4];
         t_take_gradients(a.outs, d);
+#if T_EDGES
+        t_meet(threadIdx.x / 128);
+        t_edge_outputs(t_edges(a.edges), t_stage(a.image), a.outs - threadIdx.x % 128 / 32 * 16 * T_STRIDE);
+        t_meet(threadIdx.x / 128);
+#else
         t_keep_plain(d, a.tile + t_outputs_at(L));
+#endif
         t_backward<L>(a.image, d, d_below);
     } else {
         unsigned int h[t_out(L) / 4];
         float sums[t_out(L) / 2];
         t_forward<L>(a.image, below, sums);
         t_epilogue(sums, a.biases + t_bias_at(L), h);
-        t_keep(h, a.tile + t_inputs_at(L + 1));
+        t_keep_activations<L>(a, h);
         unsigned int positive[(t_out(L) / 4 + 15) / 16] = {};
         if (!T_TANH) t_signs(h, positive);
         t_learn<L + 1>(a, h, sums);
         // Activations themselves would fill the registers: relu needs a bit of each, tanh reads
         // them again.
-        if (T_TANH) t_recall(h, a.tile + t_inputs_at(L + 1));
+        if constexpr (T_TANH) t_recall_activations<L>(a, h);
         #pragma unroll
         for (int i = 0; i < t_out(L) / 4; ++i) {
             // Register i holds two columns of the upper or the lower row.
@@ -242,6 +270,17 @@ __device__ inline void t_learn(const TLearn& a, const unsigned int (&below)[K],
                                 bits & 0x80000000u >> i % 16 ? sums[at + 1] : 0.0f);
             }
         }
+#if T_EDGES
+        if constexpr (L == 0) {
+            t_stage_keep(h, t_stage(a.image));
+            t_meet(threadIdx.x / 128);
+            t_edge_inputs(t_edges(a.edges), t_stage(a.image), a.obs);
+            t_meet(threadIdx.x / 128);
+            return;
+        }
+        // The first layer's activations are back by the time that their gradients are there.
+        if constexpr (L == 1 && T_TANH) t_copy_back<t_in(1)>(t_stage(a.image), a.tile + t_inputs_at(1));
+#endif
         t_keep(h, a.tile + t_outputs_at(L));
         if constexpr (L > 0) t_backward<L>(a.image, h, d_below);
     }

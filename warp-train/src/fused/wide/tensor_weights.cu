@@ -2,21 +2,21 @@
 // rows of one layer's gradient from its share of the samples; tensor cores read both operands from
 // shared memory, whose next parts the copy engine fetches meanwhile.
 
-#define T_STAGES 4
-
-// Blocks of 64 outputs that one group of four warps works on, and what a block of two groups loads.
+// Blocks of 64 outputs that one group of four warps works on, what a block of two groups loads, and in how many parts
+// it takes the inputs.
 __host__ __device__ constexpr int t_least(int a, int b) { return a < b ? a : b; }
 __host__ __device__ constexpr int t_group(int l) {
     return t_least(t_in(l) > 128 ? 1 : 2, (t_out(l) + 127) / 128);
 }
+__host__ __device__ constexpr int t_parts(int l) { return T_EDGES && t_in(l) == 256 ? 2 : 1; }
 __host__ __device__ constexpr int t_jobs(int l) {
-    return (t_blocks(t_out(l)) + 2 * t_group(l) - 1) / (2 * t_group(l));
+    return t_keeps(l) ? (t_blocks(t_out(l)) + 2 * t_group(l) - 1) / (2 * t_group(l)) * t_parts(l) : 0;
 }
 __host__ __device__ constexpr int t_jobs_before(int l) {
     return l == 0 ? 0 : t_jobs_before(l - 1) + t_jobs(l - 1);
 }
 __host__ __device__ constexpr unsigned int t_stage(int l) {
-    return (2 * t_group(l) + t_blocks(t_in(l))) * 8192;
+    return t_keeps(l) ? (2 * t_group(l) + t_blocks(t_in(l)) / t_parts(l)) * 8192 : 0;
 }
 __host__ __device__ constexpr unsigned int t_largest_stage(int l) {
     return l == 0 ? t_stage(0)
@@ -24,80 +24,167 @@ __host__ __device__ constexpr unsigned int t_largest_stage(int l) {
 }
 #define T_JOBS t_jobs_before(T_DEPTH + 1)
 #define T_STAGE t_largest_stage(T_DEPTH)
+#define T_STAGES (T_EDGES ? t_least(6, 196608 / T_STAGE) : 4)
 
 struct TWeights {
     const unsigned char* kept;
     TPartial partial;
     unsigned char* shared;
-    unsigned int barriers, ones;
+    unsigned int barriers;
     unsigned int from, to;
+};
+
+// Outputs from block m0 on, inputs from block n0 on.
+struct TJob {
+    int m0, n0;
 };
 
 // Starts to fetch the part of tile `tile` that the job needs.
 template <int L>
-__device__ inline void t_fetch(const TWeights& a, unsigned int tile, int m0) {
+__device__ inline void t_fetch(const TWeights& a, unsigned int tile, TJob job) {
+    constexpr int inputs = t_blocks(t_in(L)) / t_parts(L);
     int stage = (tile - a.from) % T_STAGES;
     unsigned int barrier = a.barriers + stage * 8, to = t_shared(a.shared) + stage * T_STAGE;
-    int left = t_least(2 * t_group(L), t_blocks(t_out(L)) - m0);
+    int left = t_least(2 * t_group(L), t_blocks(t_out(L)) - job.m0);
     const unsigned char* from = a.kept + (unsigned long long)tile * T_KEPT;
-    t_expect(barrier, (left + t_blocks(t_in(L))) * 8192);
-    t_bulk(to, from + t_outputs_at(L) + m0 * 8192, left * 8192, barrier);
-    t_bulk(to + 2 * t_group(L) * 8192, from + t_inputs_at(L), t_blocks(t_in(L)) * 8192, barrier);
+    t_expect(barrier, (left + inputs) * 8192);
+    t_bulk(to, from + t_outputs_at(L) + job.m0 * 8192, left * 8192, barrier);
+    t_bulk(to + 2 * t_group(L) * 8192, from + t_inputs_at(L) + job.n0 * 8192, inputs * 8192, barrier);
+}
+
+// The sums of two columns over the warp's 16 rows of a block.
+__device__ inline void t_add_bias(float2& sums, const unsigned char* block) {
+    int lane = threadIdx.x % 32;
+    const unsigned char* rows = block + threadIdx.x % 128 / 32 * 2048 + lane % 4 * 4;
+    #pragma unroll
+    for (int row = 0; row < 16; ++row) {
+        unsigned int two = *(const unsigned int*)(rows + row * 128 + ((lane / 4 ^ row) % 8) * 16);
+        sums.x += t_low(two);
+        sums.y += t_high(two);
+    }
+}
+
+// Gradients of biases, from what the warps of this group have for them, by way of 256 floats.
+template <int L>
+__device__ inline void t_write_biases(const TPartial& partial, float2 sums, int block, float* room) {
+    int t = threadIdx.x % 128;
+    t_meet(threadIdx.x / 128);
+    *(float2*)(room + t / 32 * 64 + t % 32 * 2) = sums;
+    t_meet(threadIdx.x / 128);
+    if (t >= 64) return;
+    float sum = (room[t] + room[t + 64]) + (room[t + 128] + room[t + 192]);
+    t_write_bias<L>(partial, block * 64 + t, sum);
+}
+
+// Gradients of the weights of 64 outputs by way of the warp's part of shared memory, 16 rows an odd number of floats
+// apart: in memory, neighbouring lanes then write neighbouring numbers.
+template <int L, int N>
+__device__ inline void t_write_lines(const TPartial& partial, const float (&sums)[N], int block, int n0,
+                                     float* lines) {
+    constexpr int columns = 2 * N, line = columns + 1;
+    int lane = threadIdx.x % 32, g = lane / 4, q = lane % 4;
+    // Another block's lines may lie there.
+    __syncwarp();
+    #pragma unroll
+    for (int j = 0; j < N / 4; ++j) {
+        #pragma unroll
+        for (int e = 0; e < 4; ++e) {
+            int column = 8 * j + 2 * q + e % 2;
+            column = L == 0 ? column : t_true(column);
+            lines[(g + e / 2 * 8) * line + column] = sums[4 * j + e];
+        }
+    }
+    __syncwarp();
+    for (int row = 0; row < 16; ++row) {
+        int o = t_output<L>(block * 64 + threadIdx.x % 128 / 32 * 16 + row);
+        if (o < 0) continue;
+        #pragma unroll
+        for (int c = 0; c < (columns + 31) / 32; ++c) {
+            int column = c * 32 + lane, of = n0 * 64 + column;
+            if (column >= columns || of >= t_real_in(L)) continue;
+            partial.put(t_weights(L) + o * t_real_in(L) + of, lines[row * line + column]);
+        }
+    }
 }
 
 template <int L>
-__device__ inline void t_job(const TWeights& a, int m0) {
-    constexpr int blocks = t_group(L), n = t_in(L);
+__device__ inline void t_job(const TWeights& a, TJob job) {
+    constexpr int blocks = t_group(L), n = t_in(L) / t_parts(L);
     int group = threadIdx.x / 128;
-    float sums[blocks][n / 2] = {}, bias[blocks][4] = {};
+    // Parts of the inputs share the biases, so that all take the same time.
+    bool biased = t_parts(L) == 1 || job.n0 / (n / 64) == group;
+    float sums[blocks][n / 2] = {};
+    float2 bias[blocks] = {};
+    // Else the compiler shares a register among zeros, and waits for products to separate them.
+    #pragma unroll
+    for (int b = 0; b < blocks; ++b) t_settle(sums[b]);
     if (threadIdx.x == 0) {
         for (unsigned int tile = a.from; tile < a.to && tile < a.from + T_STAGES - 1; ++tile) {
-            t_fetch<L>(a, tile, m0);
+            t_fetch<L>(a, tile, job);
         }
     }
-    WideWord ones = t_operand(a.ones, 128, 256, 0);
     for (unsigned int tile = a.from; tile < a.to; ++tile) {
         unsigned int count = tile - a.from, stage = count % T_STAGES;
         t_wait_barrier(a.barriers + stage * 8, count / T_STAGES & 1);
-        unsigned int at = t_shared(a.shared) + stage * T_STAGE;
-        WideWord inputs = t_operand(at + 2 * blocks * 8192, 8192, 1024, 1);
+        const unsigned char* own = a.shared + stage * T_STAGE + group * blocks * 8192;
+        WideWord inputs = t_operand(t_shared(a.shared) + stage * T_STAGE + 2 * blocks * 8192, 8192, 1024, 1);
         t_fence();
         #pragma unroll
         for (int b = 0; b < blocks; ++b) {
             // A block beyond the last one makes numbers that nobody looks at.
-            WideWord outputs = t_operand(at + (group * blocks + b) * 8192, 8192, 1024, 1);
+            WideWord outputs = t_operand(t_shared(own) + b * 8192, 8192, 1024, 1);
             #pragma unroll
-            for (int k = 0; k < 4; ++k) {
-                Mma<n>::shared(sums[b], outputs + k * 128, inputs + k * 128);
-                Mma<8>::shared(bias[b], outputs + k * 128, ones);
-            }
+            for (int k = 0; k < 4; ++k) Mma<n>::shared(sums[b], outputs + k * 128, inputs + k * 128);
         }
         t_commit();
+        #pragma unroll
+        for (int b = 0; b < blocks && biased; ++b) t_add_bias(bias[b], own + b * 8192);
         // The part before this one has been read by now.
         t_wait<1>();
         __syncthreads();
-        if (threadIdx.x == 0 && tile + T_STAGES - 1 < a.to) t_fetch<L>(a, tile + T_STAGES - 1, m0);
+        if (threadIdx.x == 0 && tile + T_STAGES - 1 < a.to) t_fetch<L>(a, tile + T_STAGES - 1, job);
     }
     t_wait<0>();
+    // Both groups have read what was fetched, and its place is free.
+    __syncthreads();
+    float* lines = (float*)a.shared + threadIdx.x / 32 * 16 * (n + 1);
+    __shared__ float room[2][256];
     #pragma unroll
     for (int b = 0; b < blocks; ++b) {
         t_settle(sums[b]);
-        t_settle(bias[b]);
-        int block = m0 + group * blocks + b;
-        if (block < t_blocks(t_out(L))) t_write<L>(a.partial, sums[b], bias[b], block);
+        int block = job.m0 + group * blocks + b;
+        if (block >= t_blocks(t_out(L))) continue;
+        t_write_lines<L>(a.partial, sums[b], block, job.n0, lines);
+        if (biased) t_write_biases<L>(a.partial, bias[b], block, room[group]);
     }
 }
 
 template <int L>
 __device__ inline void t_jobs_from(const TWeights& a, int job) {
     if constexpr (L <= T_DEPTH) {
-        if (job < t_jobs(L)) {
-            t_job<L>(a, job * 2 * t_group(L));
-        } else {
-            t_jobs_from<L + 1>(a, job - t_jobs(L));
+        if (job >= t_jobs(L)) return t_jobs_from<L + 1>(a, job - t_jobs(L));
+        if constexpr (t_keeps(L)) {
+            TJob own = {job / t_parts(L) * 2 * t_group(L), job % t_parts(L) * (t_blocks(t_in(L)) / t_parts(L))};
+            t_job<L>(a, own);
         }
     }
 }
+
+#if T_EDGES
+// What groups of the first pass have for outer layers, those that are this copy's; the jobs share it.
+__device__ inline void t_write_edges(const TensorWeightsArgs& args, float* to, unsigned int job,
+                                     unsigned int copy) {
+    for (unsigned int i = job * 256 + threadIdx.x; i < T_EDGE_SUMS * 128; i += T_JOBS * 256) {
+        float sums[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+        for (unsigned int of = copy; of < args.groups; of += args.copies) {
+            float4 x = ((const float4*)args.edges)[of * T_EDGE_SUMS * 128 + i];
+            sums[0] += x.x, sums[1] += x.y, sums[2] += x.z, sums[3] += x.w;
+        }
+        #pragma unroll
+        for (int e = 0; e < 4; ++e) t_write_edge(to, i / 128, i % 128, e, sums[e]);
+    }
+}
+#endif
 
 // Every job is done by `copies` blocks, each for its share of the rows and into its own copy of the
 // parameters, [copies, n_parameters]; or added to what is there if these rows are not the first.
@@ -105,8 +192,6 @@ extern "C" __global__ __launch_bounds__(256, 1) void wide_tensor_weights(
     const TensorWeightsArgs args) {
     extern __shared__ __align__(1024) unsigned char shared[];
     __shared__ WideWord barriers[T_STAGES];
-    __shared__ __align__(1024) unsigned short ones[512];
-    for (int i = threadIdx.x; i < 512; i += 256) ones[i] = HALF_ONE;
     if (threadIdx.x == 0) {
         for (int i = 0; i < T_STAGES; ++i) {
             asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(t_shared(&barriers[i]))
@@ -119,8 +204,11 @@ extern "C" __global__ __launch_bounds__(256, 1) void wide_tensor_weights(
     unsigned int job = blockIdx.x / args.copies, copy = blockIdx.x % args.copies;
     if (tiles == 0 && args.first > 0) return;
     TPartial partial = {args.partial + (unsigned long long)copy * args.n_parameters, args.first == 0};
-    TWeights a = {args.kept, partial, shared, t_shared(barriers), t_shared(ones),
+    TWeights a = {args.kept, partial, shared, t_shared(barriers),
                   (unsigned int)((unsigned long long)tiles * copy / args.copies),
                   (unsigned int)((unsigned long long)tiles * (copy + 1) / args.copies)};
+#if T_EDGES
+    t_write_edges(args, partial.to, job, copy);
+#endif
     t_jobs_from<0>(a, (int)job);
 }

@@ -3,11 +3,12 @@
 use super::args::declarations;
 use super::layer_norm;
 use super::layers::{self, Product};
-use super::network::{Role, Tower, WideNetwork};
+use super::network::WideNetwork;
 use super::network_path::NetworkPath;
 use super::ranks;
 use super::shards;
 use super::spread;
+use super::tensor_shape::TensorShape;
 use super::tiled_shape::TiledShape;
 use super::wgmma::products;
 use crate::algorithm::{PolicyPlan, Rollouts};
@@ -55,6 +56,20 @@ const TENSOR_AT_ONCE: &[&str] =
     &[TENSOR_SAMPLES, TENSOR_PARTIAL, include_str!("tensor_gradient.cu")];
 const TENSOR_LEARN: &[&str] = &[TENSOR_SAMPLES, include_str!("tensor_learn.cu")];
 const TENSOR_WEIGHTS: &[&str] = &[TENSOR_PARTIAL, include_str!("tensor_weights.cu")];
+/// The same where the first pass makes the gradients of outer layers.
+const EDGES_LEARN: &[&str] = &[
+    TENSOR_EDGES,
+    include_str!("tensor_edge_sums.cu"),
+    TENSOR_SAMPLES,
+    include_str!("tensor_learn.cu"),
+];
+const EDGES_WEIGHTS: &[&str] = &[
+    TENSOR_EDGES,
+    TENSOR_PARTIAL,
+    include_str!("tensor_edge_places.cu"),
+    include_str!("tensor_weights.cu"),
+];
+const TENSOR_EDGES: &str = include_str!("tensor_edges.cu");
 const TENSOR_SAMPLES: &str = include_str!("tensor_samples.cu");
 const TENSOR_PARTIAL: &str = include_str!("tensor_partial.cu");
 
@@ -140,6 +155,9 @@ pub(super) fn tensor(
         |unit: &[&str]| with_samplers("wide_tensor.cu", format!("{text}{}", unit.join("\n")));
     match shape.learners() {
         Some(_) => [TENSOR_ACT, TENSOR_AT_ONCE].map(source).to_vec(),
+        None if shape.makes_edges() => {
+            [TENSOR_ACT, EDGES_LEARN, EDGES_WEIGHTS].map(source).to_vec()
+        }
         None => [TENSOR_ACT, TENSOR_LEARN, TENSOR_WEIGHTS].map(source).to_vec(),
     }
 }
@@ -239,7 +257,7 @@ fn constants(config: &TrainConfig, number: PolicyNumber, network: &WideNetwork) 
     format!("#define BF16 {bf16}\n#include \"halves.cuh\"\n{text}")
 }
 
-fn list<T: ToString>(values: impl Iterator<Item = T>) -> String {
+pub(super) fn list<T: ToString>(values: impl Iterator<Item = T>) -> String {
     format!("{{{}}}", values.map(|v| v.to_string()).collect::<Vec<_>>().join(", "))
 }
 
@@ -247,230 +265,15 @@ fn bits(value: f32) -> String {
     format!("0x{:08x}u", value.to_bits())
 }
 
-/// Rows of a tile on tensor cores.
-pub(super) const TILE_ROWS: usize = 64;
-/// Stages of the ring of tiles that gradients of weights are made from.
-const STAGES: usize = 4;
-/// Bytes of 64 rows of 64 columns.
-const BLOCK: usize = 8192;
-
-/// A tower as tensor cores see it; the sizes that `wide_tensor*.cu` computes for itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct TensorShape {
-    tower: Tower,
-    /// Inputs of each layer, padded, and then of none.
-    widths: Vec<usize>,
-    /// Outputs, padded.
-    outputs: usize,
-    /// Groups of a block that learn in one pass; none where it takes two.
-    learners: Option<usize>,
-}
-
-/// Numbers of groups that learn in one pass, and the sums that a thread of the group beside them has registers for.
-const LEARNERS: [(usize, usize); 2] = [(3, 148), (2, 136)];
-
-impl TensorShape {
-    /// The shape of `tower`, if it has one that fits into `shared_bytes` of shared memory.
-    pub(super) fn new(tower: &Tower, shared_bytes: usize) -> Option<Self> {
-        let first = tower.hidden.first()?.n_in.next_multiple_of(16);
-        let hidden = tower.hidden.iter().map(|layer| layer.n_out.next_multiple_of(64));
-        let widths: Vec<_> = [first].into_iter().chain(hidden).collect();
-        let columns = tower.heads.n_out + tower.gap;
-        let outputs = columns.next_multiple_of(16);
-        let mut shape = Self { tower: tower.clone(), widths, outputs, learners: None };
-        let whole = shape.widths.iter().chain([&outputs]).all(|width| *width <= 256);
-        // What kernels declare for themselves.
-        let fixed = 3 * 1024;
-        let largest = shape.learn_bytes().max(shape.weights_bytes()) + fixed;
-        let fits = whole && largest <= shared_bytes;
-        let narrow = shape.widths[1..].iter().chain([&shape.outputs]).all(|width| *width <= 64);
-        let sums = shape.widths.iter().map(|width| width / 2 + 4).sum::<usize>();
-        let learners = LEARNERS.iter().find(|(learners, most)| {
-            sums <= *most && shape.gradient_bytes(*learners) + fixed <= shared_bytes
-        });
-        shape.learners = learners.map(|(learners, _)| *learners).filter(|_| narrow);
-        fits.then_some(shape)
-    }
-
-    /// Groups of a block that learn in one pass; none where what is kept of their samples does not fit beside the
-    /// weights, or the sums of gradients not into registers: then it takes two.
-    pub(super) fn learners(&self) -> Option<usize> {
-        self.learners
-    }
-
-    fn outputs_of(&self, layer: usize) -> usize {
-        self.widths.get(layer + 1).copied().unwrap_or(self.outputs)
-    }
-
-    fn layers(&self) -> std::ops::Range<usize> {
-        0..self.widths.len()
-    }
-
-    /// Observations as kept in a rollout: halves per row.
-    pub(super) fn observation_width(&self) -> usize {
-        self.widths[0]
-    }
-
-    /// Bytes of all weights as halves.
-    pub(super) fn image_bytes(&self) -> usize {
-        self.layers().map(|l| 2 * self.widths[l] * self.outputs_of(l)).sum()
-    }
-
-    /// Biases, padded.
-    pub(super) fn biases(&self) -> usize {
-        self.layers().map(|l| self.outputs_of(l)).sum()
-    }
-
-    /// Bytes kept of a tile between the two passes.
-    pub(super) fn kept_bytes(&self) -> usize {
-        let blocks = |columns: usize| columns.div_ceil(64);
-        let all = self.layers().map(|l| blocks(self.widths[l]) + blocks(self.outputs_of(l)));
-        all.sum::<usize>() * BLOCK
-    }
-
-    /// Shared memory of the kernel that acts.
-    pub(super) fn act_bytes(&self) -> usize {
-        // 16 rows of observations, then of outputs, for each of eight warps.
-        let row = (2 * self.widths[0] + 16).max(4 * (self.outputs + 1));
-        self.image_bytes() + 4 * self.biases() + 8 * 16 * row
-    }
-
-    /// Shared memory of the first pass.
-    pub(super) fn learn_bytes(&self) -> usize {
-        self.act_bytes() + 256 * 5 * 4
-    }
-
-    /// Shared memory of a pass that does all, with so many groups that learn.
-    pub(super) fn gradient_bytes(&self, learners: usize) -> usize {
-        // 64 rows of outputs, and sums of losses.
-        let of_group = self.kept_bytes() + 64 * 4 * (self.outputs + 1) + 128 * 5 * 4;
-        self.image_bytes() + 4 * self.biases() + learners * of_group
-    }
-
-    /// Shared memory of the second pass.
-    pub(super) fn weights_bytes(&self) -> usize {
-        // A block of two groups is laid out as if both were full.
-        let room = |l: usize| (2 * self.group(l) + self.widths[l].div_ceil(64)) * BLOCK;
-        self.layers().map(room).max().unwrap_or(0) * STAGES
-    }
-
-    /// Blocks of the kernels that act and of the first pass that a multiprocessor has room for: what waits in one
-    /// is hidden by another.
-    pub(super) fn blocks(&self) -> usize {
-        // Sums of the widest layer and two operands, beside what every thread holds.
-        let widest = self.widths.iter().chain([&self.outputs]).max().copied().unwrap_or(0);
-        let registers = widest / 2 + widest / 2 + 32;
-        let shared = 227 * 1024 / (self.learn_bytes() + 3 * 1024);
-        (65_536 / 256 / registers).min(shared).clamp(1, 2)
-    }
-
-    /// Blocks of 64 outputs that four warps work on in the second pass.
-    fn group(&self, layer: usize) -> usize {
-        let most = if self.widths[layer] > 128 { 1 } else { 2 };
-        self.outputs_of(layer).div_ceil(128).min(most)
-    }
-
-    /// Jobs of the second pass.
-    pub(super) fn jobs(&self) -> usize {
-        let jobs = |l: usize| self.outputs_of(l).div_ceil(64).div_ceil(2 * self.group(l));
-        self.layers().map(jobs).sum()
-    }
-
-    /// Widths of the products that the text needs.
-    fn products(&self) -> Vec<usize> {
-        let widths = self.widths.iter().copied().chain([self.outputs, 8]);
-        let mut widths: Vec<_> = widths.collect();
-        widths.sort_unstable();
-        widths.dedup();
-        widths
-    }
-
-    fn constants(&self, tanh: bool, text: &mut String) {
-        let tower = &self.tower;
-        let role = match tower.role {
-            Role::Both => 0,
-            Role::Actor => 1,
-            Role::Critic => 2,
-        };
-        let reals = tower.layers().map(|layer| layer.n_in);
-        for (name, value) in [
-            ("DEPTH", tower.hidden.len().to_string()),
-            ("BLOCKS", self.blocks().to_string()),
-            ("LEARNERS", self.learners.unwrap_or(0).to_string()),
-            ("WIDTHS", list(self.widths.iter())),
-            ("REALS", list(reals)),
-            ("N", self.outputs.to_string()),
-            ("WEIGHTS", list(tower.layers().map(|layer| format!("{}u", layer.weight)))),
-            ("OUTS", tower.heads.n_out.to_string()),
-            ("GAP_AT", tower.gap_at.to_string()),
-            ("GAP", tower.gap.to_string()),
-            ("ROLE", role.to_string()),
-            ("TANH", u8::from(tanh).to_string()),
-        ] {
-            let _ = writeln!(text, "#define T_{name} {value}");
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::network::Layer;
     use super::*;
-
-    fn tower(inputs: usize, hidden: &[usize], outputs: usize) -> Tower {
-        let mut n_in = inputs;
-        let mut layer = |n_out: usize| {
-            let layer = Layer { n_in, n_out, weight: 0 };
-            n_in = n_out;
-            layer
-        };
-        let (norms, column, gap_at, gap) = (Vec::new(), 0, 0, 0);
-        let hidden = hidden.iter().map(|n| layer(*n)).collect();
-        Tower { role: Role::Both, hidden, norms, heads: layer(outputs), column, gap_at, gap }
-    }
-
-    /// What the kernels compute for themselves, as they printed it.
-    #[test]
-    fn sizes_are_those_of_the_kernels() {
-        let shape = TensorShape::new(&tower(71, &[256, 256], 23), 232_448).unwrap();
-        assert_eq!((shape.observation_width(), shape.biases()), (80, 544));
-        assert_eq!(shape.image_bytes(), 2 * (80 * 256 + 256 * 256 + 256 * 32));
-        assert_eq!((shape.act_bytes(), shape.learn_bytes()), (213_120, 218_240));
-        assert_eq!(
-            (shape.kept_bytes(), shape.weights_bytes(), shape.jobs()),
-            (155_648, 196_608, 4)
-        );
-        assert_eq!(shape.products(), [8, 32, 80, 256]);
-    }
-
-    /// Sizes as in `tensor_gradient.cu`: 228,224 bytes of 232,448, of which kernels declare 3,072 for themselves.
-    #[test]
-    fn small_towers_learn_in_one_pass_and_odd_widths_are_padded() {
-        let shape = |hidden: &[usize]| TensorShape::new(&tower(71, hidden, 23), 232_448).unwrap();
-        assert_eq!(shape(&[64, 64]).learners(), Some(3));
-        assert_eq!(shape(&[64, 64]).gradient_bytes(3), 228_224);
-        assert_eq!(shape(&[64, 64, 64, 64]).learners(), None, "sums of gradients do not fit");
-        assert_eq!(shape(&[64, 128]).learners(), None);
-        let odd = shape(&[40, 24]);
-        assert_eq!((odd.widths.as_slice(), odd.learners()), (&[80, 64, 64][..], Some(3)));
-        assert_eq!(
-            TensorShape::new(&tower(71, &[64, 64], 23), 166_000).unwrap().learners(),
-            Some(2)
-        );
-    }
-
-    #[test]
-    fn networks_that_do_not_fit_have_no_shape() {
-        for (inputs, hidden) in [(729, &[256, 256][..]), (71, &[512]), (71, &[])] {
-            assert_eq!(TensorShape::new(&tower(inputs, hidden, 23), 232_448), None, "{hidden:?}");
-        }
-        assert_eq!(TensorShape::new(&tower(71, &[256, 256], 23), 101_376), None);
-    }
 
     /// Else NVRTC mistakes local structs for them, as `kernel_args.rs` says.
     #[test]
     fn arguments_are_taken_by_value() {
-        let tensor = [TENSOR_ACT, TENSOR_AT_ONCE, TENSOR_LEARN, TENSOR_WEIGHTS];
+        let tensor =
+            [TENSOR_ACT, TENSOR_AT_ONCE, TENSOR_LEARN, TENSOR_WEIGHTS, EDGES_LEARN, EDGES_WEIGHTS];
         let units = [&tensor[..], &TILED_UNITS].concat().concat();
         let others = [
             GEMM,

@@ -1,11 +1,11 @@
 // Learning from minibatches: gathering, losses, reductions in a fixed order, and steps of the optimiser.
 
-// Sums and squares of a minibatch's advantages, per block: [gridDim.x, 2].
+// Sums and squares of the advantages of an epoch's minibatches, of as many blocks each: [P_MINIBATCHES, blocks, 2].
 extern "C" __global__ void wide_advantages(const AdvantagesArgs a) {
-    unsigned int begin, end;
-    wide_range_here(a.state, a.ns, a.part, wide_parts(a.ns), &begin, &end);
+    unsigned int begin, end, blocks = gridDim.x / P_MINIBATCHES, block = blockIdx.x % blocks;
+    wide_range_here(a.state, a.ns, blockIdx.x / blocks, wide_parts(a.ns), &begin, &end);
     double sum = 0.0, squares = 0.0;
-    for (unsigned int i = begin + blockIdx.x * 256 + threadIdx.x; i < end; i += gridDim.x * 256) {
+    for (unsigned int i = begin + block * 256 + threadIdx.x; i < end; i += blocks * 256) {
         double advantage = a.advantages[a.order[i]];
         sum += advantage;
         squares += advantage * advantage;
@@ -17,11 +17,11 @@ extern "C" __global__ void wide_advantages(const AdvantagesArgs a) {
     a.parts[blockIdx.x * 2 + 1] = squares;
 }
 
-// Makes minibatch `part` the one at hand, in one block.
+// Makes minibatch `part` the one at hand, in one block. Every rank has left sums of so many blocks, `rank_stride` apart.
 extern "C" __global__ void wide_begin_minibatch(const BeginMinibatchArgs a) {
     double sum = 0.0, squares = 0.0;
     for (unsigned int i = threadIdx.x; i < a.blocks * P_RANKS && a.normalise; i += 256) {
-        unsigned int at = i * a.stride + a.first;
+        unsigned int at = i / a.blocks * a.rank_stride + i % a.blocks * a.stride + a.first;
         sum += a.parts[at];
         squares += a.parts[at + 1];
     }

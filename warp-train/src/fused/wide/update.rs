@@ -7,7 +7,7 @@ use super::args::{
 };
 use super::arrays::{LOSS_WORDS, SUM_BLOCKS};
 use super::kernels::{TensorGradientKernels, TensorLearnKernels, TensorWeightsKernels};
-use super::policy::{Rows, TensorLearns, TensorTower, WidePolicy};
+use super::policy::{BetweenPasses, Rows, TensorLearns, TensorTower, WidePolicy};
 use super::shared::{FAULT_GRADIENT, FAULT_OUTPUT, OF_ADVANTAGES, SUMS, WideSettings, WideState};
 use super::text;
 use crate::algorithm::{PolicyFigures, PolicyMetrics};
@@ -70,7 +70,12 @@ impl WidePolicy {
         }
         for epoch in 0..passes.epochs {
             let order = self.order(epoch, &passes)?;
-            (0..passes.minibatches).try_for_each(|part| self.minibatch(part, order))?;
+            self.begin_epoch(order)?;
+            for part in 0..passes.minibatches {
+                self.minibatch(order)?;
+                let next = Some(part + 1).filter(|part| *part < passes.minibatches);
+                self.pack_and_begin(next)?;
+            }
             if passes.shuffles {
                 self.judge()?;
             }
@@ -93,29 +98,52 @@ impl WidePolicy {
         Ok(self.update.judge.launch(&launch, &[args.arg()])?)
     }
 
-    /// Makes minibatch `part` the one at hand, by the moments of its advantages.
-    fn begin_minibatch(&self, part: usize, order: &DeviceArray) -> Result<()> {
-        let a = &self.arrays;
-        let (state, part, blocks) = (&a.state, part as u32, SUM_BLOCKS as u32);
-        let (ranks, ns) = (self.ranks.as_ref(), self.counts());
-        let normalises = self.plan.config.norm_adv;
-        let mut sums = (ranks.map_or(&a.sums, |ranks| &ranks.sums), SUMS, OF_ADVANTAGES);
-        if normalises && !self.takes_whole_rollouts() {
-            let (advantages, parts) = (&a.advantages, &a.moments);
-            let args = AdvantagesArgs { state, part, order, advantages, parts, ns };
-            self.update.advantages.launch(&sum_blocks(), &[args.arg()])?;
-            sums = (self.of_all_ranks(parts, |ranks| &ranks.moments)?, 2, 0);
+    /// Finds the moments of all minibatches' advantages, and makes the first one the one at hand.
+    pub(super) fn begin_epoch(&self, order: &DeviceArray) -> Result<()> {
+        if self.plan.config.norm_adv && !self.takes_whole_rollouts() {
+            let (a, ns, minibatches) =
+                (&self.arrays, self.counts(), self.plan.passes().minibatches);
+            let (state, advantages, parts) = (&a.state, &a.advantages, &a.moments);
+            let args = AdvantagesArgs { state, order, advantages, parts, ns };
+            let launch = Launch { blocks: (SUM_BLOCKS * minibatches) as u32, ..ONE_BLOCK };
+            self.update.advantages.launch(&launch, &[args.arg()])?;
+            self.of_all_ranks(parts, |ranks| &ranks.moments)?;
         }
-        let (parts, stride, first) = (sums.0, sums.1 as u32, sums.2 as u32);
-        let normalise = i32::from(normalises);
-        let args = BeginMinibatchArgs { state, part, parts, blocks, stride, first, normalise, ns };
+        self.begin_minibatch(0)
+    }
+
+    /// Makes minibatch `part` the one at hand, by the moments of its advantages.
+    fn begin_minibatch(&self, part: usize) -> Result<()> {
+        let a = &self.arrays;
+        let (state, ns, ranks) = (&a.state, self.counts(), self.ranks.as_ref());
+        let whole = self.takes_whole_rollouts();
+        let args = BeginMinibatchArgs {
+            state,
+            part: part as u32,
+            parts: match (whole, ranks) {
+                (true, ranks) => ranks.map_or(&a.sums, |ranks| &ranks.sums),
+                (false, ranks) => ranks.map_or(&a.moments, |ranks| &ranks.moments),
+            },
+            blocks: SUM_BLOCKS as u32,
+            stride: if whole { SUMS as u32 } else { 2 },
+            first: if whole { OF_ADVANTAGES } else { part * 2 * SUM_BLOCKS } as u32,
+            rank_stride: if whole { a.sums.len() } else { a.moments.len() } as u32 / 2,
+            normalise: i32::from(self.plan.config.norm_adv),
+            ns,
+        };
         Ok(self.update.begin_minibatch.launch(&ONE_BLOCK, &[args.arg()])?)
     }
 
-    /// One step of gradient descent.
-    pub(super) fn minibatch(&self, part: usize, order: &DeviceArray) -> Result<()> {
+    /// Packs the weights after a step, and makes the next minibatch of the epoch the one at hand, side by side.
+    fn pack_and_begin(&self, next: Option<usize>) -> Result<()> {
+        let begin = || next.map_or(Ok(()), |part| self.begin_minibatch(part));
+        let works: [&dyn Fn() -> Result<()>; 2] = [&|| self.pack(), &begin];
+        side_by_side(&self.device, works)
+    }
+
+    /// One step of gradient descent on the minibatch at hand; weights are to be packed after it.
+    pub(super) fn minibatch(&self, order: &DeviceArray) -> Result<()> {
         let s = &self.sizes;
-        self.begin_minibatch(part, order)?;
         let mut loss_blocks = 0;
         for first in (0..s.chunks()).map(|chunk| chunk * s.chunk) {
             loss_blocks += match &self.fused {
@@ -139,7 +167,7 @@ impl WidePolicy {
             (partial, copies) = (&ranks.gradients, ranks.copies());
             losses = &ranks.losses;
         }
-        let lanes = if copies >= MANY_COPIES { 8 } else { 1 };
+        let lanes = lanes_of_copies(copies);
         let args = ReduceArgs { state, partial, copies, n_parameters, lanes, gradient, squares };
         let launch = Launch::over(n * lanes as usize, 256);
         self.update.reduce.launch(&launch, &[args.arg()])?;
@@ -164,8 +192,7 @@ impl WidePolicy {
             exp_avg: &a.exp_avg,
             exp_avg_sq: &a.exp_avg_sq,
         };
-        self.update.descend.launch(&Launch::over(n, 256), &[args.arg()])?;
-        self.pack()
+        Ok(self.update.descend.launch(&Launch::over(n, 256), &[args.arg()])?)
     }
 
     /// What the loss reads of samples.
@@ -220,22 +247,38 @@ impl WidePolicy {
         Ok(launch.blocks as usize)
     }
 
-    /// Gradients of a chunk on tensor cores; returns how many blocks of loss sums it left.
+    /// Gradients of a chunk on tensor cores, towers side by side; returns how many blocks of loss sums it left.
     fn tensor_gradients(&self, first: usize, order: &DeviceArray, at: usize) -> Result<usize> {
-        let mut blocks = 0;
-        for tower in &self.tensor {
-            blocks += match &tower.learns {
-                TensorLearns::AtOnce(kernels) => {
-                    self.tensor_at_once(tower, kernels, first, order, at + blocks)?
-                }
-                TensorLearns::TwoPasses(learns, weights) => {
-                    let blocks = self.tensor_learn(tower, learns, first, order, at + blocks)?;
-                    self.tensor_weights(tower, weights, first)?;
-                    blocks
-                }
-            };
+        let mut end = at;
+        let places = self.tensor.iter().map(|tower| {
+            let parts_at = end;
+            end += self.blocks_that_learn(tower);
+            (tower, parts_at)
+        });
+        let places: Vec<_> = places.collect();
+        let learn = |(tower, parts_at): (&TensorTower, usize)| match &tower.learns {
+            TensorLearns::AtOnce(kernels) => {
+                self.tensor_at_once(tower, kernels, first, order, parts_at)
+            }
+            TensorLearns::TwoPasses { learns, weights, between } => {
+                self.tensor_learn(tower, learns, between, first, order, parts_at)?;
+                self.tensor_weights(tower, weights, between, first)
+            }
+        };
+        side_by_side(&self.device, places.into_iter().map(|place| move || learn(place)))?;
+        Ok(end - at)
+    }
+
+    /// Blocks that compute a tower's losses.
+    fn blocks_that_learn(&self, tower: &TensorTower) -> usize {
+        match &tower.learns {
+            TensorLearns::AtOnce(_) => self.sizes.copies,
+            TensorLearns::TwoPasses { .. } => self.first_pass(tower).blocks as usize,
         }
-        Ok(blocks)
+    }
+
+    fn first_pass(&self, tower: &TensorTower) -> Launch {
+        self.two_tiles_a_block(self.sizes.chunk, &tower.shape, tower.shape.learn_bytes())
     }
 
     /// A tower's gradients of a chunk in one pass.
@@ -246,7 +289,7 @@ impl WidePolicy {
         first: usize,
         order: &DeviceArray,
         parts_at: usize,
-    ) -> Result<usize> {
+    ) -> Result<()> {
         let (a, s) = (&self.arrays, &self.sizes);
         let args = TensorGradientArgs {
             settings: &a.settings,
@@ -271,8 +314,7 @@ impl WidePolicy {
             shared_bytes: tower.shape.gradient_bytes(learners) as u32,
             cooperative: false,
         };
-        kernels.tensor_gradient.launch(&launch, &[args.arg()])?;
-        Ok(s.copies)
+        Ok(kernels.tensor_gradient.launch(&launch, &[args.arg()])?)
     }
 
     /// The first of a tower's two passes over a chunk.
@@ -280,10 +322,11 @@ impl WidePolicy {
         &self,
         tower: &TensorTower,
         kernels: &TensorLearnKernels,
+        between: &BetweenPasses,
         first: usize,
         order: &DeviceArray,
         parts_at: usize,
-    ) -> Result<usize> {
+    ) -> Result<()> {
         let (a, s) = (&self.arrays, &self.sizes);
         let args = TensorLearnArgs {
             settings: &a.settings,
@@ -296,13 +339,12 @@ impl WidePolicy {
             parameters: &a.parameters,
             image: &tower.image,
             biases: &tower.biases,
-            kept: &a.kept,
+            kept: &between.kept,
+            edges: &between.edges,
             parts: &a.losses,
             parts_at: parts_at as u32,
         };
-        let launch = self.two_tiles_a_block(s.chunk, &tower.shape, tower.shape.learn_bytes());
-        kernels.tensor_learn.launch(&launch, &[args.arg()])?;
-        Ok(launch.blocks as usize)
+        Ok(kernels.tensor_learn.launch(&self.first_pass(tower), &[args.arg()])?)
     }
 
     /// The second.
@@ -310,6 +352,7 @@ impl WidePolicy {
         &self,
         tower: &TensorTower,
         kernels: &TensorWeightsKernels,
+        between: &BetweenPasses,
         first: usize,
     ) -> Result<()> {
         let (a, s) = (&self.arrays, &self.sizes);
@@ -318,7 +361,9 @@ impl WidePolicy {
             first: first as u32,
             rows: s.chunk as u32,
             copies: s.copies as u32,
-            kept: &a.kept,
+            kept: &between.kept,
+            edges: &between.edges,
+            groups: 2 * self.first_pass(tower).blocks,
             partial: &a.partial,
             n_parameters: self.network.n_parameters as u32,
         };
@@ -419,8 +464,15 @@ enum After {
     Minibatches,
 }
 
-/// From so many copies of the gradient on, several threads add up those of a parameter.
-const MANY_COPIES: u32 = 32;
+/// How many threads add up a parameter's copies: each takes 16 or more, whose loads are under way at the same time.
+fn lanes_of_copies(copies: u32) -> u32 {
+    match copies {
+        0..32 => 1,
+        32..64 => 2,
+        64..128 => 4,
+        _ => 8,
+    }
+}
 
 pub(super) const ONE_BLOCK: Launch =
     Launch { blocks: 1, threads: 256, shared_bytes: 0, cooperative: false };
