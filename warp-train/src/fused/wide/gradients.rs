@@ -69,7 +69,11 @@ impl WidePolicy {
             ActionsRef::Discrete(actions) => put(&a.actions, actions, 0)?,
             ActionsRef::Continuous(raws) => put(&a.raws, raws, 0.0)?,
         }
-        put(&a.masks, from.action_mask.unwrap_or(&[]), 1)?;
+        let masks = from.action_mask.unwrap_or(&[]);
+        match self.tensor.is_empty() {
+            true => put(&a.masks, masks, 1)?,
+            false => put(&a.masks, &bits_of(masks, self.network.n_outputs), u8::MAX)?,
+        }
         put(&a.log_probs, from.log_probs, 0.0)?;
         put(&a.values, from.values, 0.0)?;
         put(&a.advantages, from.advantages, 0.0)?;
@@ -83,6 +87,18 @@ impl WidePolicy {
         let state = WideState { n: given.order.len() as u32, ..WideState::default() };
         Ok(a.state.push(&state.words())?)
     }
+}
+
+/// Rows of `width` choices as bits, each in words of 32.
+fn bits_of(masks: &[u8], width: usize) -> Vec<u8> {
+    let byte = |choices: &[u8]| {
+        choices.iter().rev().fold(0, |bits, allowed| bits << 1 | u8::from(*allowed != 0))
+    };
+    let rows = masks.chunks(width.max(1)).flat_map(|row| {
+        let bytes = 4 * row.len().div_ceil(32);
+        row.chunks(8).map(byte).chain(std::iter::repeat(0)).take(bytes)
+    });
+    rows.collect()
 }
 
 /// Fills an array's beginning, and the rest with `rest`.

@@ -2,6 +2,8 @@
 // batches are combined by Chan's formula in a fixed order, all in f64.
 
 #define WIDE_EPSILON 1e-8
+// Rows that a thread looks at at once.
+#define WIDE_LOOKS 8
 
 __device__ inline WideMoments wide_merge(WideMoments a, WideMoments b) {
     double total = a.count + b.count;
@@ -17,22 +19,36 @@ __device__ inline WideMoments wide_merge(WideMoments a, WideMoments b) {
 // from a large mean. A block has 32 numbers of one share; its eight rows of threads take rows in turn.
 extern "C" __global__ void wide_look(const LookArgs a) {
     __shared__ WideDistances of_lanes[8][32];
+    __shared__ WidePlaces places;
+    wide_copy_places(a.places, &places);
+    __syncthreads();
     unsigned int share = blockIdx.x % a.shares, size = (a.rows + a.shares - 1) / a.shares;
     unsigned int column = blockIdx.x / a.shares * 32 + threadIdx.x % 32, lane = threadIdx.x / 32;
     unsigned int from = share * size < a.rows ? share * size : a.rows;
     unsigned int to = from + size < a.rows ? from + size : a.rows;
+    unsigned int column_read = column < P_WIDTH ? column : 0, count = 0;
     WideDistances own = {0.0, 0.0, 0.0};
-    double mean = column < P_WIDTH ? (double)a.factors[2 * column] : 0.0;
-    #pragma unroll 4
-    for (unsigned int row = from + lane; row < to; row += 8) {
-        WidePlace place = wide_place(a.places, row);
-        bool there = !P_MORTAL || !place.group->alive || place.group->alive[place.row] != 0;
-        if (!there || column >= P_WIDTH) continue;
-        double off = (double)place.group->obs[place.row * P_WIDTH + column] - mean;
-        own.count += 1.0;
-        own.sum += off;
-        own.squares += off * off;
+    double mean = (double)a.factors[2 * column_read];
+    for (unsigned int row = from + lane; row < to; row += 8 * WIDE_LOOKS) {
+        // All loads are under way before the first is waited for.
+        float x[WIDE_LOOKS];
+        bool there[WIDE_LOOKS];
+        #pragma unroll
+        for (int i = 0; i < WIDE_LOOKS; ++i) {
+            unsigned int at = row + 8 * i;
+            WidePlace place = wide_place(&places, at < to ? at : row);
+            there[i] = at < to && (!P_MORTAL || !place.group->alive || place.group->alive[place.row] != 0);
+            x[i] = place.group->obs[place.row * P_WIDTH + column_read];
+        }
+        #pragma unroll
+        for (int i = 0; i < WIDE_LOOKS; ++i) {
+            double off = there[i] ? (double)x[i] - mean : 0.0;
+            count += there[i];
+            own.sum += off;
+            own.squares += off * off;
+        }
     }
+    own.count = count;
     of_lanes[lane][threadIdx.x % 32] = own;
     __syncthreads();
     if (lane != 0 || column >= P_WIDTH) return;

@@ -26,16 +26,18 @@ extern "C" __global__ void wide_inputs(const InputsArgs a) {
 }
 
 // Draws a row's action of a step from its outputs, P_OUT of them and, if the tower VALUES, the value; hands
-// it to the environment.
+// it to the environment. The row's mask is the one that was stored, unless another place of it is known.
 template <bool VALUES = true>
-__device__ inline void wide_decide(const WideStep& step, unsigned int row, const float* out) {
+__device__ inline void wide_decide(const WideStep& step, unsigned int row, const float* out,
+                                   const unsigned char* known_mask = 0) {
     WidePlace place = wide_place(step.places, row);
     const WideDone& done = step.done;
     unsigned long long cell = (unsigned long long)step.t * step.rows + row;
     WarpDraw draw = warp_draw(step.seed, step.first_replica + place.replica, *step.places->run_step,
                               WARP_PURPOSE_ACTION);
     draw = warp_draw_agent(&draw, P_FIRST_AGENT + place.agent);
-    const unsigned char* mask = P_MASK ? done.masks + cell * P_MASK : 0;
+    const unsigned char* stored = known_mask ? known_mask : done.masks + cell * P_MASK;
+    const unsigned char* mask = P_MASK ? stored : 0;
     int action[P_ACTION];
     float raw[P_ACTION], bounded[P_ACTION];
     WarpSampled drawn = wide_sample(out, step.parameters, mask, draw, action, raw, bounded);

@@ -193,7 +193,8 @@ fn constants(config: &TrainConfig, number: PolicyNumber, network: &WideNetwork) 
     define("GROUP_FIRST", list(groups.iter().map(|rows| rows.at)));
     define("GROUP_SHIFT", list(groups.iter().map(|rows| rows.shift())));
     define("GROUP_AGENTS", list(groups.iter().map(|rows| rows.of_group)));
-    define("WHOLE", u8::from(groups[0].of_group == plan.n_agents()).to_string());
+    let whole = groups.len() == 1 && groups[0].of_group == plan.n_agents();
+    define("WHOLE", u8::from(whole).to_string());
     define("AGENTS", format!("{}u", plan.n_agents()));
     define("FIRST_AGENT", format!("{}u", number.first_agent));
     define("WIDTH", network.observation_width().to_string());
@@ -253,6 +254,8 @@ pub(super) const TILE_ROWS: usize = 64;
 const STAGES: usize = 4;
 /// Bytes of 64 rows of 64 columns.
 const BLOCK: usize = 8192;
+/// Bytes of 16 rows of them, all ones.
+const ONES: usize = BLOCK / 4;
 
 /// A tower as tensor cores see it; the sizes that `wide_tensor*.cu` computes for itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -281,12 +284,13 @@ impl TensorShape {
         let whole = shape.widths.iter().chain([&outputs]).all(|width| *width <= 256);
         // What kernels declare for themselves.
         let fixed = 3 * 1024;
+        let fixed_of_gradients = 1024;
         let largest = shape.learn_bytes().max(shape.weights_bytes()) + fixed;
         let fits = whole && largest <= shared_bytes;
         let narrow = shape.widths[1..].iter().chain([&shape.outputs]).all(|width| *width <= 64);
         let sums = shape.widths.iter().map(|width| width / 2 + 4).sum::<usize>();
         let learners = LEARNERS.iter().find(|(learners, most)| {
-            sums <= *most && shape.gradient_bytes(*learners) + fixed <= shared_bytes
+            sums <= *most && shape.gradient_bytes(*learners) + fixed_of_gradients <= shared_bytes
         });
         shape.learners = learners.map(|(learners, _)| *learners).filter(|_| narrow);
         fits.then_some(shape)
@@ -331,7 +335,7 @@ impl TensorShape {
     /// Shared memory of the kernel that acts.
     pub(super) fn act_bytes(&self) -> usize {
         // 16 rows of observations, then of outputs, for each of eight warps.
-        let row = (2 * self.widths[0] + 16).max(4 * (self.outputs + 1));
+        let row = (2 * self.widths[0] + 16).max(4 * (self.outputs + 2));
         self.image_bytes() + 4 * self.biases() + 8 * 16 * row
     }
 
@@ -342,9 +346,9 @@ impl TensorShape {
 
     /// Shared memory of a pass that does all, with so many groups that learn.
     pub(super) fn gradient_bytes(&self, learners: usize) -> usize {
-        // 64 rows of outputs, and sums of losses.
-        let of_group = self.kept_bytes() + 64 * 4 * (self.outputs + 1) + 128 * 5 * 4;
-        self.image_bytes() + 4 * self.biases() + learners * of_group
+        // 64 rows of outputs, and sums of losses; ones that all groups share.
+        let of_group = self.kept_bytes() + 64 * 4 * (self.outputs + 2) + 128 * 5 * 4;
+        self.image_bytes() + 4 * self.biases() + learners * of_group + ONES
     }
 
     /// Shared memory of the second pass.
@@ -380,6 +384,10 @@ impl TensorShape {
     fn products(&self) -> Vec<usize> {
         let widths = self.widths.iter().copied().chain([self.outputs, 8]);
         let mut widths: Vec<_> = widths.collect();
+        if self.learners.is_some() {
+            // With gradients of biases beside those of weights.
+            widths.extend(self.widths.iter().map(|width| width + 8).filter(|width| *width <= 256));
+        }
         widths.sort_unstable();
         widths.dedup();
         widths
@@ -443,12 +451,12 @@ mod tests {
         assert_eq!(shape.products(), [8, 32, 80, 256]);
     }
 
-    /// Sizes as in `tensor_gradient.cu`: 228,224 bytes of 232,448, of which kernels declare 3,072 for themselves.
+    /// Sizes as in `tensor_gradient.cu`: 231,040 bytes of 232,448, of which kernels declare 1,024 for themselves.
     #[test]
     fn small_towers_learn_in_one_pass_and_odd_widths_are_padded() {
         let shape = |hidden: &[usize]| TensorShape::new(&tower(71, hidden, 23), 232_448).unwrap();
         assert_eq!(shape(&[64, 64]).learners(), Some(3));
-        assert_eq!(shape(&[64, 64]).gradient_bytes(3), 228_224);
+        assert_eq!(shape(&[64, 64]).gradient_bytes(3), 231_040);
         assert_eq!(shape(&[64, 64, 64, 64]).learners(), None, "sums of gradients do not fit");
         assert_eq!(shape(&[64, 128]).learners(), None);
         let odd = shape(&[40, 24]);
