@@ -35,11 +35,12 @@ struct WidePlace {
 
 __device__ inline WidePlace wide_place(const WidePlaces* places, unsigned int row) {
     unsigned int replica = row / P_AGENTS, agent = row % P_AGENTS, g = 0;
-    if (P_WHOLE) return {&places->groups[0], replica, agent, row};
-    while (g + 1 < P_GROUPS && agent >= wide_group_first[g + 1]) ++g;
-    WidePlace place = {&places->groups[g], replica, agent,
-                       (unsigned long long)replica * wide_group_agents[g] + agent +
-                           wide_group_shift[g]};
+    unsigned long long at = row;
+    if (!P_WHOLE) {
+        while (g + 1 < P_GROUPS && agent >= wide_group_first[g + 1]) ++g;
+        at = (unsigned long long)replica * wide_group_agents[g] + agent + wide_group_shift[g];
+    }
+    WidePlace place = {&places->groups[g], replica, agent, at};
     return place;
 }
 
@@ -50,6 +51,16 @@ __device__ inline void wide_copy_places(const WidePlaces* from, WidePlaces* to) 
     for (unsigned int i = threadIdx.x; i < sizeof(WidePlaces) / sizeof(Word); i += blockDim.x) {
         ((Word*)to)[i] = ((const Word*)from)[i];
     }
+}
+
+// Keeps loads of numbers from being moved behind branches that follow, where each would be waited for by itself.
+template <int N> __device__ inline void wide_loaded(float (&x)[N]) {
+    #pragma unroll
+    for (int i = 0; i < N; ++i) asm volatile("" : "+f"(x[i]));
+}
+template <int N> __device__ inline void wide_loaded(unsigned int (&x)[N]) {
+    #pragma unroll
+    for (int i = 0; i < N; ++i) asm volatile("" : "+r"(x[i]));
 }
 
 // Sums of N numbers over the block's 256 threads, in a fixed order; the results are thread 0's.
