@@ -130,7 +130,8 @@ extern "C" __global__ __launch_bounds__(WIDE_FEW_THREADS) void wide_act_few(
     __shared__ WideLayerPlace layers[P_TOWERS][P_DEPTH];
     wide_copy_places(a.step.places, &places);
     if (threadIdx.x < P_TOWERS * P_DEPTH) {
-        layers[0][threadIdx.x] = wide_layer_places[0][threadIdx.x];
+        unsigned int tower = threadIdx.x / P_DEPTH, layer = threadIdx.x % P_DEPTH;
+        layers[tower][layer] = wide_layer_places[tower][layer];
     }
     __syncthreads();
     unsigned int first = blockIdx.x * WIDE_FEW, rows = a.step.rows;

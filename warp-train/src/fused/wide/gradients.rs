@@ -107,3 +107,18 @@ fn put<T: Element>(array: &DeviceArray, data: &[T], rest: T) -> Result<()> {
     all.resize(array.len(), rest);
     Ok(array.push(&all)?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::bits_of;
+
+    #[test]
+    fn masks_are_words_of_bits() {
+        assert_eq!(bits_of(&[1, 0, 0, 1, 1], 5), [0b1_1001, 0, 0, 0]);
+        let mut two_words = [0; 33];
+        (two_words[8], two_words[32]) = (1, 1);
+        assert_eq!(bits_of(&two_words, 33), [0, 1, 0, 0, 1, 0, 0, 0]);
+        assert_eq!(bits_of(&[0, 1, 1, 0], 2), [2, 0, 0, 0, 1, 0, 0, 0]);
+        assert_eq!(bits_of(&[], 3), [0; 0]);
+    }
+}

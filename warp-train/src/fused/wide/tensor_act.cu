@@ -124,7 +124,7 @@ __device__ inline void t_fetch_rows(const TAct& a, const float* given, unsigned 
     int lane = threadIdx.x % 32;
     // Else addresses are computed once for all tiles and fill the registers.
     asm volatile("" : "+r"(lane));
-    if (128 % T_IN == 0 && (P_WHOLE || a.stage == 2) && present >= 16) {
+    if (128 % T_IN == 0 && T_IN % 4 == 0 && (P_WHOLE || a.stage == 2) && present >= 16) {
         const float* from = a.stage == 2 ? given : a.places->groups[0].obs;
         t_fetch_whole(from + (unsigned long long)first * T_IN, factors, lane, to);
     } else {
@@ -165,6 +165,27 @@ __device__ inline void t_fetch_rows(const TAct& a, const float* given, unsigned 
     constexpr int rest = t_in(0) - T_IN, some = rest > 0 ? rest : 1;
     for (int e = lane; e < 16 * rest; e += 32) {
         *(unsigned short*)(to + e / some * T_ROW + (T_IN + e % some) * 2) = 0;
+    }
+    __syncwarp();
+}
+
+// The same of rows that were kept, of which there are `present`, and asks for those after another `ahead`.
+__device__ inline void t_kept_rows(const unsigned char* from, int present, unsigned long long ahead, unsigned char* to) {
+    constexpr int pieces = t_in(0) / 8, loads = (16 * pieces + 31) / 32;
+    int lane = threadIdx.x % 32;
+    uint4 x[loads];
+    #pragma unroll
+    for (int i = 0; i < loads; ++i) {
+        int e = i * 32 + lane;
+        x[i] = ((const uint4*)from)[e < present * pieces ? e : 0];
+    }
+    for (int at = lane * 128; at < present * t_in(0) * 2 && ahead > 0; at += 32 * 128) {
+        t_prefetch(from + ahead * (t_in(0) * 2) + at);
+    }
+    #pragma unroll
+    for (int i = 0; i < loads; ++i) {
+        int e = i * 32 + lane;
+        if (e < 16 * pieces) *(uint4*)(to + e / pieces * T_ROW + e % pieces * 16) = x[i];
     }
     __syncwarp();
 }
@@ -240,7 +261,7 @@ __device__ inline void t_act_row(const TAct& a, unsigned int row, int half, floa
 }
 
 // stage 0: act at step t. 1: values of what follows the last step, t. 2: values, t 0, of the
-// observations in `given`, f32 [rows, T_IN].
+// observations in `given`, f32 [rows, T_IN]. 3: values, t 0, of the observations that were kept.
 extern "C" __global__ __launch_bounds__(256, T_BLOCKS) void wide_tensor_act(
     const TensorActArgs args) {
     extern __shared__ __align__(1024) unsigned char shared[];
@@ -262,8 +283,15 @@ extern "C" __global__ __launch_bounds__(256, T_BLOCKS) void wide_tensor_act(
     unsigned int tiles = (step.rows + 63) / 64;
     for (unsigned int tile = blockIdx.x * 2 + warp / 4; tile < tiles; tile += gridDim.x * 2) {
         unsigned int first = tile * 64 + warp % 4 * 16;
-        int present = (int)(step.rows - first);
-        if (present > 0) t_fetch_rows(a, args.given, first, present, scratch);
+        unsigned int left = first < step.rows ? step.rows - first : 0;
+        int present = left < 16 ? (int)left : 16;
+        if (args.stage == 3 && present > 0) {
+            unsigned int ahead = gridDim.x * 128;
+            bool more = first + ahead + 16 <= step.rows;
+            t_kept_rows(args.obs + (unsigned long long)first * (t_in(0) * 2), present, more ? ahead : 0, scratch);
+        } else if (present > 0) {
+            t_fetch_rows(a, args.given, first, present, scratch);
+        }
         unsigned int x[t_in(0) / 4];
         t_take_inputs(scratch, x);
         if (T_ACTS && args.stage == 0) {
