@@ -8,40 +8,42 @@ use warp_core::{Observation, team};
 const OWN: usize = 9;
 /// Numbers that all see, at most.
 const COMMON: usize = 5;
+/// All that is seen lies in one row, so that an agent's number is found by its place, without branches: the states'
+/// numbers, what all see, 0 and 1.
+const COMMON_AT: usize = OWN * N_STATES;
+const ZERO_AT: usize = COMMON_AT + COMMON;
+const ONE_AT: usize = ZERO_AT + 1;
 
 #[inline(always)]
 pub(super) fn observe(env: &Covid19, state: &Covid19State<'_>, out: &mut Observation<'_>) {
     let n = if env.params.observe_rate == 1 { COMMON } else { COMMON - 1 };
-    let mut own = team::shared::<f32, { OWN * N_STATES }>();
-    let mut common = team::shared::<f32, COMMON>();
-    team::once(|| common_numbers(&env.params, state, &mut common));
+    let mut seen = team::shared::<f32, { ONE_AT + 1 }>();
+    team::once(|| common_numbers(&env.params, state, &mut seen));
     let day = *state.timestep - env.params.stringency_lag + 1;
     let word = word_of(state, day);
     for i in team::each(N_STATES) {
         let lagged = level_of(env, state, day, word, i);
-        own_numbers(env, state, &mut own, lagged, i);
+        own_numbers(env, state, &mut seen, lagged, i);
     }
     masks(&env.params, state, out);
-    governors_by_row(&own, &common[..n], out.obs[GOVERNOR]);
-    planner_by_part(&own, &common[..n], out.obs[PLANNER]);
+    governors_by_row(&seen, n, out.obs[GOVERNOR]);
+    planner_by_part(&seen, n, out.obs[PLANNER]);
 }
 
 /// The planner sees all levels of stringency, what all see, and the rest of all states.
 #[expect(dead_code, reason = "the CPU runs its twin")]
-fn planner(own: &[f32], common: &[f32], out: &mut [f32]) {
-    let n = common.len();
+fn planner(seen: &[f32], n: usize, out: &mut [f32]) {
     team::fill(out, 1, OWN * N_STATES + n, |_, at| {
-        if (at >= N_STATES) & (at < N_STATES + n) {
-            common[at - N_STATES]
-        } else {
-            own[if at < N_STATES { at } else { at - n }]
-        }
+        let rest = if at < N_STATES { at } else { at - n };
+        let of_all = (at >= N_STATES) & (at < N_STATES + n);
+        seen[if of_all { COMMON_AT + at - N_STATES } else { rest }]
     });
 }
 
 /// Twin of [`planner`] for the CPU.
 #[inline(always)]
-fn planner_by_part(own: &[f32], common: &[f32], out: &mut [f32]) {
+fn planner_by_part(seen: &[f32], n: usize, out: &mut [f32]) {
+    let (own, common) = (&seen[..COMMON_AT], &seen[COMMON_AT..COMMON_AT + n]);
     let (levels, rest) = out.split_at_mut(N_STATES);
     levels.copy_from_slice(&own[..N_STATES]);
     let (all, rest) = rest.split_at_mut(common.len());
@@ -51,26 +53,20 @@ fn planner_by_part(own: &[f32], common: &[f32], out: &mut [f32]) {
 
 /// Governors see their stringency, what all see, their number one-hot, and the rest.
 #[expect(dead_code, reason = "the CPU runs its twin")]
-fn governors(own: &[f32], common: &[f32], out: &mut [f32]) {
-    let n = common.len();
+fn governors(seen: &[f32], n: usize, out: &mut [f32]) {
     let rest = 1 + n + N_STATES;
     team::fill(out, N_STATES, rest + OWN - 1, |i, column| {
-        if column == 0 {
-            own[i]
-        } else if column <= n {
-            common[column - 1]
-        } else if column < rest {
-            if column - 1 - n == i { 1.0 } else { 0.0 }
-        } else {
-            own[(column - rest + 1) * N_STATES + i]
-        }
+        let number = if column == 1 + n + i { ONE_AT } else { ZERO_AT };
+        let common = if column <= n { COMMON_AT + column - 1 } else { number };
+        let own = if column < rest { 0 } else { column - rest + 1 };
+        seen[if (column > 0) & (column < rest) { common } else { own * N_STATES + i }]
     });
 }
 
 /// Twin of [`governors`] for the CPU.
 #[inline(always)]
-fn governors_by_row(own: &[f32], common: &[f32], out: &mut [f32]) {
-    let n = common.len();
+fn governors_by_row(seen: &[f32], n: usize, out: &mut [f32]) {
+    let (own, common) = (&seen[..COMMON_AT], &seen[COMMON_AT..COMMON_AT + n]);
     let rest = 1 + n + N_STATES;
     for (i, row) in out.chunks_exact_mut(rest + OWN - 1).enumerate() {
         row[0] = own[i];
@@ -98,12 +94,14 @@ fn common_numbers(params: &Covid19Params, state: &Covid19State<'_>, seen: &mut [
     } else {
         (params.delivery_interval - next % params.delivery_interval) as f32
     };
-    seen[0] = *state.subsidy_level as f32 / params.num_subsidy_levels as f32;
-    seen[1] = (interval - t % interval) as f32 / interval as f32;
-    seen[2] = if next < first { 0.0 } else { params.vaccination_rate };
-    let at = if params.observe_rate == 1 { 3 } else { 2 };
+    seen[COMMON_AT] = *state.subsidy_level as f32 / params.num_subsidy_levels as f32;
+    seen[COMMON_AT + 1] = (interval - t % interval) as f32 / interval as f32;
+    seen[COMMON_AT + 2] = if next < first { 0.0 } else { params.vaccination_rate };
+    let at = COMMON_AT + if params.observe_rate == 1 { 3 } else { 2 };
     seen[at] = days / period;
     seen[at + 1] = t as f32 / params.episode_length as f32;
+    seen[ZERO_AT] = 0.0;
+    seen[ONE_AT] = 1.0;
 }
 
 /// What is seen of one state: a row of all states for each number.

@@ -28,6 +28,12 @@ struct Day {
 // Numbers of a state that are seen: stringency, production, six kinds of people, lagged stringency.
 static constexpr unsigned int OWN = 9u;
 static constexpr unsigned int COMMON = 5u; // Numbers that all see, at most.
+// All that is seen lies in one row, so that an agent's number is found by its place, without
+// branches: the states'
+// numbers, what all see, 0 and 1.
+static constexpr unsigned int COMMON_AT = OWN * N_STATES;
+static constexpr unsigned int ZERO_AT = COMMON_AT + COMMON;
+static constexpr unsigned int ONE_AT = ZERO_AT + 1u;
 
 __device__ inline void reset(const Env& env, State& state, WarpDraw&) {
     const Env& tables = env;
@@ -315,25 +321,25 @@ __device__ inline void step(const Env& env, State& state, const Actions& actions
 }
 
 // The planner sees all levels of stringency, what all see, and the rest of all states.
-__device__ inline void planner(WarpSlice<const float> own, WarpSlice<const float> common,
-                               WarpSlice<float> out) {
-    unsigned int n = common.len;
+__device__ inline void planner(WarpSlice<const float> seen, unsigned int n, WarpSlice<float> out) {
     auto element = [&](unsigned int unused, unsigned int at) -> float {
-        return (at >= N_STATES) & (at < N_STATES + n) ? common[at - N_STATES] :
-            own[at < N_STATES ? at : at - n];
+        unsigned int rest = at < N_STATES ? at : at - n;
+        bool of_all = (at >= N_STATES) & (at < N_STATES + n);
+        return seen[of_all ? COMMON_AT + at - N_STATES : rest];
     };
     warp_team_fill(out.at, 1u, OWN * N_STATES + n, element);
 }
 
 // Governors see their stringency, what all see, their number one-hot, and the rest.
-__device__ inline void governors(WarpSlice<const float> own, WarpSlice<const float> common,
+__device__ inline void governors(WarpSlice<const float> seen, unsigned int n,
                                  WarpSlice<float> out) {
-    unsigned int n = common.len;
     unsigned int rest = 1u + n + N_STATES;
     warp_sync();
     auto element = [&](unsigned int i, unsigned int column) -> float {
-        return column == 0u ? own[i] : column <= n ? common[column - 1u] : column < rest ?
-            (column - 1u - n == i ? 1.0f : 0.0f) : own[(column - rest + 1u) * N_STATES + i];
+        unsigned int number = column == 1u + n + i ? ONE_AT : ZERO_AT;
+        unsigned int common = column <= n ? COMMON_AT + column - 1u : number;
+        unsigned int own = column < rest ? 0u : column - rest + 1u;
+        return seen[(column > 0u) & (column < rest) ? common : own * N_STATES + i];
     };
     warp_team_fill(out.at, N_STATES, rest + OWN - 1u, element);
 }
@@ -353,12 +359,14 @@ __device__ inline void common_numbers(const Params& params, const State& state,
     } else {
         days = (float)(params.delivery_interval - next % params.delivery_interval);
     }
-    seen[0] = (float)*state.subsidy_level / (float)params.num_subsidy_levels;
-    seen[1] = (float)(interval - t % interval) / (float)interval;
-    seen[2] = next < first ? 0.0f : params.vaccination_rate;
-    unsigned int at = params.observe_rate == 1 ? 3u : 2u;
+    seen[COMMON_AT] = (float)*state.subsidy_level / (float)params.num_subsidy_levels;
+    seen[COMMON_AT + 1u] = (float)(interval - t % interval) / (float)interval;
+    seen[COMMON_AT + 2u] = next < first ? 0.0f : params.vaccination_rate;
+    unsigned int at = COMMON_AT + (params.observe_rate == 1 ? 3u : 2u);
     seen[at] = days / period;
     seen[at + 1u] = (float)t / (float)params.episode_length;
+    seen[ZERO_AT] = 0.0f;
+    seen[ONE_AT] = 1.0f;
 }
 
 // What is seen of one state: a row of all states for each number.
@@ -395,20 +403,18 @@ __device__ inline void masks(const Params& params, const State& state, Observati
 
 __device__ inline void observe(const Env& env, const State& state, Observation& out) {
     unsigned int n = env.params.observe_rate == 1 ? COMMON : COMMON - 1u;
-    WARP_SHARED(float, own, 459u);
-    WARP_SHARED(float, common, 5u);
+    WARP_SHARED(float, seen, 466u);
     if (warp_first() == 0) {
-        common_numbers(env.params, state, warp_slice(common, 5u));
+        common_numbers(env.params, state, warp_slice(seen, 466u));
     }
     int day = *state.timestep - env.params.stringency_lag + 1;
     unsigned int word = word_of(state, day);
+    warp_sync();
     for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
         int lagged = level_of(env, state, day, word, i);
-        own_numbers(env, state, warp_slice(own, 459u), lagged, i);
+        own_numbers(env, state, warp_slice(seen, 466u), lagged, i);
     }
     masks(env.params, state, out);
-    governors(warp_slice(own, 459u), warp_part(warp_slice(common, 5u), 0u, n),
-              warp_slice(out.obs[GOVERNOR], WARP_LEN_obs_0));
-    planner(warp_slice(own, 459u), warp_part(warp_slice(common, 5u), 0u, n),
-            warp_slice(out.obs[PLANNER], WARP_LEN_obs_1));
+    governors(warp_slice(seen, 466u), n, warp_slice(out.obs[GOVERNOR], WARP_LEN_obs_0));
+    planner(warp_slice(seen, 466u), n, warp_slice(out.obs[PLANNER], WARP_LEN_obs_1));
 }

@@ -5,6 +5,10 @@
 // layer at most), P_LAYERS (their places in the parameters).
 
 #define WIDE_FEW 8
+#define WIDE_FEW_THREADS (256 * P_TOWERS)
+// Loads of a thread that are under way before the first is waited for, of observations and of a row of weights.
+#define WIDE_FEW_LOOKS 8
+#define WIDE_FEW_LOADS 4
 
 // A layer; one without outputs is none. Outputs lie from column `column` on, those from number `gap_at`
 // on by `gap` further right.
@@ -19,9 +23,11 @@ __device__ const WideLayerPlace wide_layer_places[P_TOWERS][P_DEPTH] = P_LAYERS;
 __device__ inline float wide_sums_of_lanes(float (&x)[32]) {
     int lane = threadIdx.x % 32;
     #pragma unroll
-    for (int d = 16; d > 0; d >>= 1) {
+    for (int level = 0; level < 5; ++level) {
         #pragma unroll
-        for (int i = 0; i < d; ++i) {
+        for (int i = 0; i < 16; ++i) {
+            int d = 16 >> level;
+            if (i >= d) continue;
             float kept = lane & d ? x[i + d] : x[i], given = lane & d ? x[i] : x[i + d];
             x[i] = kept + __shfl_xor_sync(0xffffffffu, given, d);
         }
@@ -38,18 +44,28 @@ __device__ inline void wide_few_layer(const WideLayerPlace& layer, const float* 
     unsigned int lane = threadIdx.x % 32;
     for (unsigned int first = warp * 4; first < layer.n_out; first += 32) {
         float sums[32] = {};
-        #pragma unroll 4
-        for (unsigned int k = lane; k < layer.n_in; k += 32) {
-            float weights[4];
+        for (unsigned int from = 0; from < layer.n_in; from += 32 * WIDE_FEW_LOADS) {
+            float weights[WIDE_FEW_LOADS][4];
             #pragma unroll
-            for (int u = 0; u < 4; ++u)
-                weights[u] = first + u < layer.n_out ? w[(first + u) * layer.n_in + k] : 0.0f;
-            #pragma unroll
-            for (int r = 0; r < WIDE_FEW; ++r) {
-                float input = x[r * x_row + k];
+            for (int i = 0; i < WIDE_FEW_LOADS; ++i) {
+                unsigned int k = from + 32 * i + lane;
                 #pragma unroll
-                for (int u = 0; u < 4; ++u)
-                    sums[u * WIDE_FEW + r] = fmaf(weights[u], input, sums[u * WIDE_FEW + r]);
+                for (int u = 0; u < 4; ++u) {
+                    unsigned int output = first + u < layer.n_out ? first + u : first;
+                    weights[i][u] = w[output * layer.n_in + (k < layer.n_in ? k : 0)];
+                }
+            }
+            #pragma unroll
+            for (int i = 0; i < WIDE_FEW_LOADS; ++i) {
+                unsigned int k = from + 32 * i + lane;
+                if (from + 32 * i >= layer.n_in) continue;
+                #pragma unroll
+                for (int r = 0; r < WIDE_FEW; ++r) {
+                    float input = k < layer.n_in ? x[r * x_row + k] : 0.0f;
+                    #pragma unroll
+                    for (int u = 0; u < 4; ++u)
+                        sums[u * WIDE_FEW + r] = fmaf(weights[i][u], input, sums[u * WIDE_FEW + r]);
+                }
             }
         }
         float z = wide_sums_of_lanes(sums);
@@ -62,20 +78,68 @@ __device__ inline void wide_few_layer(const WideLayerPlace& layer, const float* 
     }
 }
 
-extern "C" __global__ __launch_bounds__(256 * P_TOWERS) void wide_act_few(
+// What the rows from `first` on see and may do before the step, which is stored and put into shared memory; zeros
+// beyond the last row.
+__device__ inline void wide_few_look(const ActFewArgs& a, const WidePlaces* places, unsigned int first,
+                                     float* inputs, unsigned char* masks) {
+    unsigned int rows = a.step.rows;
+    unsigned long long first_cell = (unsigned long long)a.step.t * rows + first;
+    bool normalises = P_NORM_OBS && a.seen.factors[2 * P_WIDTH] != 0.0f;
+    for (unsigned int from = 0; from < WIDE_FEW * P_WIDTH; from += WIDE_FEW_THREADS * WIDE_FEW_LOOKS) {
+        float x[WIDE_FEW_LOOKS], scaled[WIDE_FEW_LOOKS];
+        #pragma unroll
+        for (int i = 0; i < WIDE_FEW_LOOKS; ++i) {
+            unsigned int e = from + i * WIDE_FEW_THREADS + threadIdx.x, row = first + e / P_WIDTH;
+            bool there = e < WIDE_FEW * P_WIDTH && row < rows;
+            WidePlace place = wide_place(places, there ? row : first);
+            x[i] = place.group->obs[place.row * P_WIDTH + e % P_WIDTH];
+        }
+        #pragma unroll
+        for (int i = 0; i < WIDE_FEW_LOOKS; ++i) {
+            unsigned int column = (from + i * WIDE_FEW_THREADS + threadIdx.x) % P_WIDTH;
+            scaled[i] = wide_scaled(x[i], a.seen.factors[2 * column], a.seen.factors[2 * column + 1]);
+        }
+        #pragma unroll
+        for (int i = 0; i < WIDE_FEW_LOOKS; ++i) {
+            unsigned int e = from + i * WIDE_FEW_THREADS + threadIdx.x;
+            if (e >= WIDE_FEW * P_WIDTH) continue;
+            bool there = first + e / P_WIDTH < rows;
+            inputs[e] = !there ? 0.0f : normalises ? scaled[i] : x[i];
+            if (there) a.seen.obs[first_cell * P_WIDTH + e] = inputs[e];
+        }
+    }
+    for (unsigned int e = threadIdx.x; e < WIDE_FEW * P_MASK; e += WIDE_FEW_THREADS) {
+        unsigned int row = e / (P_MASK + !P_MASK), choice = e % (P_MASK + !P_MASK);
+        if (first + row >= rows) continue;
+        WidePlace place = wide_place(places, first + row);
+        masks[e] = place.group->action_mask[place.row * P_MASK + choice];
+        a.seen.masks[first_cell * P_MASK + e] = masks[e];
+    }
+    if (P_MORTAL && threadIdx.x < WIDE_FEW && first + threadIdx.x < rows) {
+        WidePlace place = wide_place(places, first + threadIdx.x);
+        a.seen.weights[first_cell + threadIdx.x] = place.group->alive ? place.group->alive[place.row] : 1;
+    }
+}
+
+extern "C" __global__ __launch_bounds__(WIDE_FEW_THREADS) void wide_act_few(
     const ActFewArgs a) {
     __shared__ float hidden[P_TOWERS][2][WIDE_FEW * P_WIDEST];
     __shared__ float inputs[WIDE_FEW * P_WIDTH], outs[WIDE_FEW][P_OUT + 1];
-    unsigned int first = blockIdx.x * WIDE_FEW, rows = a.step.rows;
-    for (unsigned int e = threadIdx.x; e < WIDE_FEW * P_WIDTH; e += 256 * P_TOWERS) {
-        unsigned int row = first + e / P_WIDTH;
-        inputs[e] =
-            row < rows ? wide_look(a.step.places, a.step.t, rows, row, e % P_WIDTH, a.seen) : 0.0f;
+    __shared__ unsigned char masks[WIDE_FEW * P_MASK + 1];
+    __shared__ WidePlaces places;
+    __shared__ WideLayerPlace layers[P_TOWERS][P_DEPTH];
+    wide_copy_places(a.step.places, &places);
+    if (threadIdx.x < P_TOWERS * P_DEPTH) {
+        unsigned int tower = threadIdx.x / P_DEPTH, layer = threadIdx.x % P_DEPTH;
+        layers[tower][layer] = wide_layer_places[tower][layer];
     }
+    __syncthreads();
+    unsigned int first = blockIdx.x * WIDE_FEW, rows = a.step.rows;
+    wide_few_look(a, &places, first, inputs, masks);
     __syncthreads();
     int tower = threadIdx.x / 256, warp = threadIdx.x / 32 % 8;
     for (int l = 0; l < P_DEPTH; ++l) {
-        const WideLayerPlace& layer = wide_layer_places[tower][l];
+        const WideLayerPlace& layer = layers[tower][l];
         const float* x = l == 0 ? inputs : hidden[tower][(l + 1) % 2];
         float* y = layer.hidden ? hidden[tower][l % 2] : outs[0];
         wide_few_layer(layer, a.step.parameters, warp, a.activation, x, l == 0 ? P_WIDTH : P_WIDEST, y,
@@ -83,5 +147,8 @@ extern "C" __global__ __launch_bounds__(256 * P_TOWERS) void wide_act_few(
         __syncthreads();
     }
     unsigned int row = first + threadIdx.x;
-    if (threadIdx.x < WIDE_FEW && row < rows) wide_decide(a.step, row, outs[threadIdx.x]);
+    if (threadIdx.x >= WIDE_FEW || row >= rows) return;
+    WideStep step = a.step;
+    step.places = &places;
+    wide_decide(step, row, outs[threadIdx.x], masks + threadIdx.x * P_MASK);
 }

@@ -48,7 +48,8 @@ pub(super) struct Sizes {
     pub(super) copies: usize,
     /// Truncations that one row can have in a rollout.
     pub(super) slots: usize,
-    /// Numbers of an action mask; 0 without one.
+    /// Bytes that are kept of an action mask: one per choice, or words of bits where towers run on tensor cores; 0 without
+    /// one.
     pub(super) mask: usize,
     /// Whether a tensor library runs the network, and needs no room for its layers here.
     pub(super) foreign: bool,
@@ -104,7 +105,8 @@ impl Sizes {
         let copies = copies.max(1);
         let part = rows.clamp(1, at_once);
         let slots = truncation_slots(&config.spec, steps);
-        let mask = plan.group(&config.spec).mask_width();
+        let choices = plan.group(&config.spec).mask_width();
+        let mask = if shapes.is_empty() { choices } else { 4 * choices.div_ceil(32) };
         Self {
             rows,
             steps,

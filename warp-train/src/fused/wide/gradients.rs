@@ -76,7 +76,11 @@ impl WidePolicy {
             ActionsRef::Discrete(actions) => put(&a.actions, actions, 0)?,
             ActionsRef::Continuous(raws) => put(&a.raws, raws, 0.0)?,
         }
-        put(&a.masks, from.action_mask.unwrap_or(&[]), 1)?;
+        let masks = from.action_mask.unwrap_or(&[]);
+        match self.tensor.is_empty() {
+            true => put(&a.masks, masks, 1)?,
+            false => put(&a.masks, &bits_of(masks, self.network.n_outputs), u8::MAX)?,
+        }
         put(&a.log_probs, from.log_probs, 0.0)?;
         put(&a.values, from.values, 0.0)?;
         put(&a.advantages, from.advantages, 0.0)?;
@@ -92,9 +96,36 @@ impl WidePolicy {
     }
 }
 
+/// Rows of `width` choices as bits, each in words of 32.
+fn bits_of(masks: &[u8], width: usize) -> Vec<u8> {
+    let byte = |choices: &[u8]| {
+        choices.iter().rev().fold(0, |bits, allowed| bits << 1 | u8::from(*allowed != 0))
+    };
+    let rows = masks.chunks(width.max(1)).flat_map(|row| {
+        let bytes = 4 * row.len().div_ceil(32);
+        row.chunks(8).map(byte).chain(std::iter::repeat(0)).take(bytes)
+    });
+    rows.collect()
+}
+
 /// Fills an array's beginning, and the rest with `rest`.
 fn put<T: Element>(array: &DeviceArray, data: &[T], rest: T) -> Result<()> {
     let mut all = data.to_vec();
     all.resize(array.len(), rest);
     Ok(array.push(&all)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bits_of;
+
+    #[test]
+    fn masks_are_words_of_bits() {
+        assert_eq!(bits_of(&[1, 0, 0, 1, 1], 5), [0b1_1001, 0, 0, 0]);
+        let mut two_words = [0; 33];
+        (two_words[8], two_words[32]) = (1, 1);
+        assert_eq!(bits_of(&two_words, 33), [0, 1, 0, 0, 1, 0, 0, 0]);
+        assert_eq!(bits_of(&[0, 1, 1, 0], 2), [2, 0, 0, 0, 1, 0, 0, 0]);
+        assert_eq!(bits_of(&[], 3), [0; 0]);
+    }
 }

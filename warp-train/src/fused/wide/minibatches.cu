@@ -22,13 +22,17 @@ __device__ inline unsigned int wide_permuted(unsigned int i, unsigned int n, con
     return i;
 }
 
+// Whether all cells count, in their own order.
+#define WIDE_ALL_COUNT (!P_MORTAL && !P_SELECTS && P_LOCAL_SHARDS == 1)
+
 // The samples in the order of an epoch.
 extern "C" __global__ void wide_shuffle(const ShuffleArgs a) {
     unsigned int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= a.state->n) return;
     WarpWords counter = {P_FIRST_AGENT, a.settings->shard << 16 | a.epoch, a.settings->iteration, WARP_PURPOSE_SHUFFLE << 24};
     unsigned int key0 = (unsigned int)a.settings->seed, key1 = (unsigned int)(a.settings->seed >> 32);
-    a.shuffled[i] = a.order[wide_permuted(i, a.state->n, warp_philox4x32_10(counter, key0, key1))];
+    unsigned int from = wide_permuted(i, a.state->n, warp_philox4x32_10(counter, key0, key1));
+    a.shuffled[i] = WIDE_ALL_COUNT ? from : a.order[from];
 }
 
 // How many minibatches there are, of shards with so many samples each.

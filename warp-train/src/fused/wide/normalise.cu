@@ -2,6 +2,9 @@
 // batches are combined by Chan's formula in a fixed order, all in f64.
 
 #define WIDE_EPSILON 1e-8
+// Rows that a thread looks at at once, and steps whose rewards it discounts.
+#define WIDE_LOOKS 8
+#define WIDE_DISCOUNTED 8
 
 __device__ inline WideMoments wide_merge(WideMoments a, WideMoments b) {
     double total = a.count + b.count;
@@ -17,22 +20,36 @@ __device__ inline WideMoments wide_merge(WideMoments a, WideMoments b) {
 // from a large mean. A block has 32 numbers of one share; its eight rows of threads take rows in turn.
 extern "C" __global__ void wide_look(const LookArgs a) {
     __shared__ WideDistances of_lanes[8][32];
+    __shared__ WidePlaces places;
+    wide_copy_places(a.places, &places);
+    __syncthreads();
     unsigned int share = blockIdx.x % a.shares, size = (a.rows + a.shares - 1) / a.shares;
     unsigned int column = blockIdx.x / a.shares * 32 + threadIdx.x % 32, lane = threadIdx.x / 32;
     unsigned int from = share * size < a.rows ? share * size : a.rows;
     unsigned int to = from + size < a.rows ? from + size : a.rows;
+    unsigned int column_read = column < P_WIDTH ? column : 0, count = 0;
     WideDistances own = {0.0, 0.0, 0.0};
-    double mean = column < P_WIDTH ? (double)a.factors[2 * column] : 0.0;
-    #pragma unroll 4
-    for (unsigned int row = from + lane; row < to; row += 8) {
-        WidePlace place = wide_place(a.places, row);
-        bool there = !P_MORTAL || !place.group->alive || place.group->alive[place.row] != 0;
-        if (!there || column >= P_WIDTH) continue;
-        double off = (double)place.group->obs[place.row * P_WIDTH + column] - mean;
-        own.count += 1.0;
-        own.sum += off;
-        own.squares += off * off;
+    double mean = (double)a.factors[2 * column_read];
+    for (unsigned int row = from + lane; row < to; row += 8 * WIDE_LOOKS) {
+        // All loads are under way before the first is waited for.
+        float x[WIDE_LOOKS];
+        bool there[WIDE_LOOKS];
+        #pragma unroll
+        for (int i = 0; i < WIDE_LOOKS; ++i) {
+            unsigned int at = row + 8 * i;
+            WidePlace place = wide_place(&places, at < to ? at : row);
+            there[i] = at < to && (!P_MORTAL || !place.group->alive || place.group->alive[place.row] != 0);
+            x[i] = place.group->obs[place.row * P_WIDTH + column_read];
+        }
+        #pragma unroll
+        for (int i = 0; i < WIDE_LOOKS; ++i) {
+            double off = there[i] ? (double)x[i] - mean : 0.0;
+            count += there[i];
+            own.sum += off;
+            own.squares += off * off;
+        }
     }
+    own.count = count;
     of_lanes[lane][threadIdx.x % 32] = own;
     __syncthreads();
     if (lane != 0 || column >= P_WIDTH) return;
@@ -89,12 +106,25 @@ extern "C" __global__ void wide_count_in(const CountInArgs a) {
 extern "C" __global__ void wide_discount(const DiscountArgs a) {
     unsigned int row = blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= a.rows) return;
-    double sum = a.running[row];
-    for (unsigned int t = 0; t < a.steps; ++t) {
-        unsigned long long cell = (unsigned long long)t * a.rows + row;
-        sum = sum * a.settings->gamma + (double)a.rewards[cell];
-        a.discounted[cell] = (float)sum;
-        if (a.ended[cell] != 0) sum = 0.0;
+    double sum = a.running[row], gamma = a.settings->gamma;
+    for (unsigned int begin = 0; begin < a.steps; begin += WIDE_DISCOUNTED) {
+        // All loads of some steps are under way before the first is waited for.
+        float rewards[WIDE_DISCOUNTED];
+        unsigned int ended[WIDE_DISCOUNTED];
+        #pragma unroll
+        for (unsigned int k = 0; k < WIDE_DISCOUNTED; ++k) {
+            unsigned int t = begin + k < a.steps ? begin + k : begin;
+            unsigned long long cell = (unsigned long long)t * a.rows + row;
+            rewards[k] = a.rewards[cell], ended[k] = a.ended[cell];
+        }
+        wide_loaded(rewards), wide_loaded(ended);
+        #pragma unroll
+        for (unsigned int k = 0; k < WIDE_DISCOUNTED; ++k) {
+            if (begin + k >= a.steps) break;
+            sum = sum * gamma + (double)rewards[k];
+            a.discounted[(unsigned long long)(begin + k) * a.rows + row] = (float)sum;
+            if (ended[k] != 0) sum = 0.0;
+        }
     }
     a.running[row] = sum;
 }
@@ -127,7 +157,16 @@ extern "C" __global__ void wide_return_moments(const ReturnMomentsArgs a) {
 // Adds them up, step after step, in one thread; to none if `anew`.
 extern "C" __global__ void wide_learn_returns(const LearnReturnsArgs a) {
     WideMoments none = {0.0, 0.0, 0.0}, all = a.anew ? none : *a.moments;
-    for (unsigned int t = 0; t < a.n; ++t) all = wide_merge(all, a.steps[t]);
+    for (unsigned int begin = 0; begin < a.n; begin += 4) {
+        // The loads of four steps are under way before the first is waited for.
+        WideMoments some[4];
+        #pragma unroll
+        for (unsigned int k = 0; k < 4; ++k) some[k] = a.steps[begin + k < a.n ? begin + k : begin];
+        #pragma unroll
+        for (unsigned int k = 0; k < 4; ++k) {
+            if (begin + k < a.n) all = wide_merge(all, some[k]);
+        }
+    }
     *a.moments = all;
 }
 

@@ -26,16 +26,18 @@ extern "C" __global__ void wide_inputs(const InputsArgs a) {
 }
 
 // Draws a row's action of a step from its outputs, P_OUT of them and, if the tower VALUES, the value; hands
-// it to the environment.
+// it to the environment. The row's mask is the one that was stored, unless another place of it is known.
 template <bool VALUES = true>
-__device__ inline void wide_decide(const WideStep& step, unsigned int row, const float* out) {
+__device__ inline void wide_decide(const WideStep& step, unsigned int row, const float* out,
+                                   const unsigned char* known_mask = 0) {
     WidePlace place = wide_place(step.places, row);
     const WideDone& done = step.done;
     unsigned long long cell = (unsigned long long)step.t * step.rows + row;
     WarpDraw draw = warp_draw(step.seed, step.first_replica + place.replica, *step.places->run_step,
                               WARP_PURPOSE_ACTION);
     draw = warp_draw_agent(&draw, P_FIRST_AGENT + place.agent);
-    const unsigned char* mask = P_MASK ? done.masks + cell * P_MASK : 0;
+    const unsigned char* stored = known_mask ? known_mask : done.masks + cell * P_MASK;
+    const unsigned char* mask = P_MASK ? stored : 0;
     int action[P_ACTION];
     float raw[P_ACTION], bounded[P_ACTION];
     WarpSampled drawn = wide_sample(out, step.parameters, mask, draw, action, raw, bounded);
@@ -123,20 +125,21 @@ extern "C" __global__ void wide_gae(const GaeArgs a) {
         // All loads of some steps are under way before the first is waited for.
         unsigned int begin = end > WIDE_AT_ONCE ? end - WIDE_AT_ONCE : 0;
         float values[WIDE_AT_ONCE], rewards[WIDE_AT_ONCE], log_probs[WIDE_AT_ONCE];
-        bool overs[WIDE_AT_ONCE];
+        unsigned int overs[WIDE_AT_ONCE];
         #pragma unroll
         for (unsigned int k = 0; k < WIDE_AT_ONCE; ++k) {
             unsigned int t = begin + k < end ? begin + k : begin;
             unsigned long long cell = (unsigned long long)t * a.rows + row;
-            values[k] = a.values[cell], rewards[k] = a.rewards[cell], overs[k] = a.ended[cell] != 0;
+            values[k] = a.values[cell], rewards[k] = a.rewards[cell], overs[k] = a.ended[cell];
             log_probs[k] = P_KNOWN ? a.log_probs[cell] : 0.0f;
         }
+        wide_loaded(values), wide_loaded(rewards), wide_loaded(overs), wide_loaded(log_probs);
         #pragma unroll
         for (unsigned int k = WIDE_AT_ONCE; k-- > 0;) {
             if (begin + k >= end) continue;
             unsigned long long cell = (unsigned long long)(begin + k) * a.rows + row;
             float value = values[k], reward = rewards[k];
-            bool over = overs[k];
+            bool over = overs[k] != 0;
             if (a.compat_last_step) {
                 float on = begin + k + 1 == a.steps ? value : reward + gamma * next_return;
                 next_return = over ? reward : on;
@@ -226,19 +229,36 @@ extern "C" __global__ void wide_compact(const CompactArgs a) {
 // would find of it.
 extern "C" __global__ void wide_variances(const VariancesArgs a) {
     double sums[7] = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0}, most[2] = {WIDE_NONE, WIDE_NONE};
-    for (unsigned int i = blockIdx.x * 256 + threadIdx.x; i < a.state->n; i += gridDim.x * 256) {
-        unsigned int cell = a.order[i];
-        double target = a.returns[cell], missed = a.returns[cell] - a.values[cell], reward = a.rewards[cell];
-        sums[0] += target;
-        sums[1] += target * target;
-        sums[2] += missed;
-        sums[3] += missed * missed;
-        sums[4] += reward;
-        most[0] = reward > most[0] ? reward : most[0];
-        most[1] = -reward > most[1] ? -reward : most[1];
-        double advantage = a.whole ? a.advantages[cell] : 0.0f;
-        sums[5] += advantage;
-        sums[6] += advantage * advantage;
+    unsigned int n = a.state->n, stride = gridDim.x * 256;
+    #pragma unroll 1
+    for (unsigned int i = blockIdx.x * 256 + threadIdx.x; i < n; i += stride * WIDE_AT_ONCE) {
+        // All loads of some samples are under way before the first is waited for.
+        unsigned int cells[WIDE_AT_ONCE];
+        float returns[WIDE_AT_ONCE], values[WIDE_AT_ONCE], rewards[WIDE_AT_ONCE], advantages[WIDE_AT_ONCE];
+        #pragma unroll
+        for (unsigned int k = 0; k < WIDE_AT_ONCE; ++k) cells[k] = a.order[i + k * stride < n ? i + k * stride : i];
+        #pragma unroll
+        for (unsigned int k = 0; k < WIDE_AT_ONCE; ++k) {
+            unsigned int cell = cells[k];
+            returns[k] = a.returns[cell], values[k] = a.values[cell], rewards[k] = a.rewards[cell];
+            advantages[k] = a.whole ? a.advantages[cell] : 0.0f;
+        }
+        wide_loaded(returns), wide_loaded(values), wide_loaded(rewards), wide_loaded(advantages);
+        #pragma unroll
+        for (unsigned int k = 0; k < WIDE_AT_ONCE; ++k) {
+            if (i + k * stride >= n) break;
+            double target = returns[k], missed = returns[k] - values[k], reward = rewards[k];
+            sums[0] += target;
+            sums[1] += target * target;
+            sums[2] += missed;
+            sums[3] += missed * missed;
+            sums[4] += reward;
+            most[0] = reward > most[0] ? reward : most[0];
+            most[1] = -reward > most[1] ? -reward : most[1];
+            double advantage = advantages[k];
+            sums[5] += advantage;
+            sums[6] += advantage * advantage;
+        }
     }
     wide_block_sums(sums);
     wide_block_largest(most);

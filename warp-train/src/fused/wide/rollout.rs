@@ -18,6 +18,19 @@ pub(super) enum Stage {
     Act = 0,
     LastValues = 1,
     CutValues = 2,
+    /// Values of all steps, by towers that did not act.
+    Values = 3,
+}
+
+impl Stage {
+    /// Whether a tower takes part.
+    fn has(self, role: Role) -> bool {
+        match self {
+            Self::Act => role != Role::Critic,
+            Self::LastValues | Self::CutValues => role != Role::Actor,
+            Self::Values => role == Role::Critic,
+        }
+    }
 }
 
 impl WidePolicy {
@@ -95,6 +108,7 @@ impl WidePolicy {
         match stage {
             Stage::Act | Stage::LastValues => self.step(t, s.rows, &a.values, envs),
             Stage::CutValues => self.step(t, s.slots * s.rows, &a.cut_values, envs),
+            Stage::Values => self.step(t, s.cells, &a.values, envs),
         }
     }
 
@@ -159,6 +173,7 @@ impl WidePolicy {
                 self.take_values(rows, &a.cut_values, first)?;
             }
         } else {
+            self.tensor_act(Stage::Values, 0, None)?;
             self.tensor_act(Stage::LastValues, s.steps, None)?;
             if cut > 0 {
                 self.tensor_act(Stage::CutValues, 0, None)?;
@@ -186,7 +201,7 @@ impl WidePolicy {
         let a = &self.arrays;
         let step = self.step_of_towers(stage, t, envs);
         let towers = self.tensor.iter().zip(&self.network.towers);
-        let towers = towers.filter(|(_, of)| stage == Stage::Act || of.role != Role::Actor);
+        let towers = towers.filter(|(_, of)| stage.has(of.role));
         let act = |tower: &TensorTower| -> Result<()> {
             let args = TensorActArgs {
                 step,

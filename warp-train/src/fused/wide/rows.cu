@@ -54,11 +54,20 @@ __device__ inline void wide_normaliser(const float* out, const unsigned char* ma
     }
 }
 
-// The heads of a row, of which each of LANES lanes takes every LANESth.
+// What a head's evaluation found, for its gradient.
+struct WideHead {
+    float max, sum, log_sum, entropy;
+};
+
+// That of all heads that one of LANES lanes takes, which is every LANESth.
+template <int LANES> struct WideHeads {
+    WideHead heads[(P_ACTION + LANES - 1) / LANES];
+};
+
 template <int LANES>
 __device__ inline WideDistribution wide_evaluate(const float* out, const float*,
                                                  const unsigned char* mask, const int* actions,
-                                                 const float*, int lane) {
+                                                 const float*, int lane, WideHeads<LANES>& found) {
     WideDistribution row = {0.0f, 0.0f};
     for (int head = lane; head < P_ACTION; head += LANES) {
         int first = wide_firsts[head], size = wide_sizes[head];
@@ -73,6 +82,7 @@ __device__ inline WideDistribution wide_evaluate(const float* out, const float*,
             if (j - first == actions[head]) row.log_prob += log_p;
         }
         row.entropy += entropy;
+        found.heads[head / LANES] = {max, sum, log_sum, entropy};
     }
     return {wide_sum_lanes<LANES>(row.log_prob), wide_sum_lanes<LANES>(row.entropy)};
 }
@@ -81,17 +91,10 @@ __device__ inline WideDistribution wide_evaluate(const float* out, const float*,
 template <int LANES>
 __device__ inline void wide_gradient(float* out, const float*, const unsigned char* mask,
                                      const int* actions, const float*, float d_log_prob,
-                                     float d_entropy, int lane) {
+                                     float d_entropy, int lane, const WideHeads<LANES>& found) {
     for (int head = lane; head < P_ACTION; head += LANES) {
         int first = wide_firsts[head], size = wide_sizes[head];
-        float max, sum;
-        wide_normaliser(out, mask, first, size, &max, &sum);
-        float log_sum = warp_ln(sum), entropy = 0.0f;
-        for (int j = first; j < first + size; ++j) {
-            if (mask != 0 && mask[j] == 0) continue;
-            float p = warp_exp(out[j] - max) / sum;
-            if (p > 0.0f) entropy -= p * (out[j] - max - log_sum);
-        }
+        const auto& [max, sum, log_sum, entropy] = found.heads[head / LANES];
         for (int j = first; j < first + size; ++j) {
             bool allowed = mask == 0 || mask[j] != 0;
             float p = allowed ? warp_exp(out[j] - max) / sum : 0.0f;
@@ -173,10 +176,13 @@ struct WideDistribution {
     float log_prob, entropy;
 };
 
+// Nothing that the gradient would not compute again.
+template <int LANES> struct WideHeads {};
+
 template <int LANES>
 __device__ inline WideDistribution wide_evaluate(const float* out, const float* parameters,
                                                  const unsigned char*, const int*,
-                                                 const float* raw, int) {
+                                                 const float* raw, int, WideHeads<LANES>&) {
     WideDistribution row = {0.0f, 0.0f};
     for (int d = 0; d < P_ACTION; ++d) {
         float log_std = wide_clamp_log_std(wide_log_stds(out, parameters)[d]);
@@ -207,7 +213,7 @@ __device__ inline void wide_element_gradient(float* out, const float* parameters
 template <int LANES>
 __device__ inline void wide_gradient(float* out, const float* parameters, const unsigned char*,
                                      const int*, const float* raw, float d_log_prob,
-                                     float d_entropy, int) {
+                                     float d_entropy, int, const WideHeads<LANES>&) {
     for (int d = 0; d < P_ACTION; ++d) {
         wide_element_gradient(out, parameters, raw, d, d_log_prob, d_entropy);
     }
@@ -256,13 +262,14 @@ __device__ inline void wide_sample_loss(const WideSamples& from, const WideSetti
     const int* actions = from.actions + (unsigned long long)cell * P_ACTION;
     const float* raws = from.raws + (unsigned long long)cell * P_ACTION;
     WideDistribution now = {0.0f, 0.0f};
-    if (ACTS) now = wide_evaluate<LANES>(out, parameters, mask, actions, raws, lane);
+    WideHeads<LANES> heads;
+    if (ACTS) now = wide_evaluate<LANES>(out, parameters, mask, actions, raws, lane, heads);
     WideRow row = {now.log_prob, known.log_prob, VALUES ? out[value_at] : 0.0f, known.value,
                    known.advantage, known.target};
     WideLoss loss = wide_loss(settings->cells, row);
     if (ACTS) {
         float d_entropy = -settings->ent_coef;
-        wide_gradient<LANES>(out, parameters, mask, actions, raws, loss.d_log_prob, d_entropy, lane);
+        wide_gradient<LANES>(out, parameters, mask, actions, raws, loss.d_log_prob, d_entropy, lane, heads);
     }
     if (lane != 0) return;
     if (ACTS) {

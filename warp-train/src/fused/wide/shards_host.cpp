@@ -15,6 +15,9 @@
 // Shards of all GPUs, of which some have no samples.
 #define P_COUNTS 16
 #define P_FIRST_AGENT 0u
+// Some cells do not count.
+#define P_MORTAL 1
+#define P_SELECTS 0
 struct Index {
     unsigned int x;
 };

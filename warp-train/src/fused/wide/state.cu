@@ -35,11 +35,32 @@ struct WidePlace {
 
 __device__ inline WidePlace wide_place(const WidePlaces* places, unsigned int row) {
     unsigned int replica = row / P_AGENTS, agent = row % P_AGENTS, g = 0;
-    while (g + 1 < P_GROUPS && agent >= wide_group_first[g + 1]) ++g;
-    WidePlace place = {&places->groups[g], replica, agent,
-                       (unsigned long long)replica * wide_group_agents[g] + agent +
-                           wide_group_shift[g]};
+    unsigned long long at = row;
+    if (!P_WHOLE) {
+        while (g + 1 < P_GROUPS && agent >= wide_group_first[g + 1]) ++g;
+        at = (unsigned long long)replica * wide_group_agents[g] + agent + wide_group_shift[g];
+    }
+    WidePlace place = {&places->groups[g], replica, agent, at};
     return place;
+}
+
+// A copy in shared memory, for the block.
+__device__ inline void wide_copy_places(const WidePlaces* from, WidePlaces* to) {
+    typedef unsigned long long Word;
+    static_assert(sizeof(WidePlaces) % sizeof(Word) == 0, "places are addresses");
+    for (unsigned int i = threadIdx.x; i < sizeof(WidePlaces) / sizeof(Word); i += blockDim.x) {
+        ((Word*)to)[i] = ((const Word*)from)[i];
+    }
+}
+
+// Keeps loads of numbers from being moved behind branches that follow, where each would be waited for by itself.
+template <int N> __device__ inline void wide_loaded(float (&x)[N]) {
+    #pragma unroll
+    for (int i = 0; i < N; ++i) asm volatile("" : "+f"(x[i]));
+}
+template <int N> __device__ inline void wide_loaded(unsigned int (&x)[N]) {
+    #pragma unroll
+    for (int i = 0; i < N; ++i) asm volatile("" : "+r"(x[i]));
 }
 
 // Sums of N numbers over the block's 256 threads, in a fixed order; the results are thread 0's.
@@ -104,12 +125,17 @@ __device__ inline unsigned int wide_present(const WideState* state, int sampled,
     return left < rows ? left : rows;
 }
 
+// A number of an observation less its mean, times 1 / its deviation, within bounds.
+__device__ inline float wide_scaled(float x, float mean, float scale) {
+    float y = (x - mean) * scale;
+    // A NaN stays one and is noticed.
+    y = y > 10.0f ? 10.0f : y;
+    return y < -10.0f ? -10.0f : y;
+}
+
 // A number of an observation as the network sees it. Factors are mean and 1 / deviation of every number,
 // and whether they count yet: f32 [2 P_WIDTH + 1].
 __device__ inline float wide_normalised(float x, unsigned int column, const float* factors) {
     if (!P_NORM_OBS || factors == 0 || factors[2 * P_WIDTH] == 0.0f) return x;
-    float y = (x - factors[2 * column]) * factors[2 * column + 1];
-    // A NaN stays one and is noticed.
-    y = y > 10.0f ? 10.0f : y;
-    return y < -10.0f ? -10.0f : y;
+    return wide_scaled(x, factors[2 * column], factors[2 * column + 1]);
 }

@@ -16,7 +16,8 @@
 #define T_ACTS (T_ROLE != 2)
 #define T_VALUES (T_ROLE != 1)
 #define T_VALUE_AT (T_ROLE == 2 ? 0 : P_OUT)
-#define T_STRIDE (T_N + 1)
+// An even stride, in which a warp stores outputs two by two and reads a column of all rows without conflicts.
+#define T_STRIDE (T_N + 2)
 // Shared memory of a warp, in bytes: 16 rows of observations, then of outputs. Rows of observations
 // are so far apart that reading a product's operand meets no bank twice.
 #define T_ROW (t_in(0) * 2 + 16)
@@ -72,6 +73,13 @@ __host__ __device__ constexpr unsigned int t_outputs_at(int l) {
 }
 #define T_KEPT t_outputs_at(T_DEPTH + 1)
 
+// The place of row r among kept rows: those that neighbouring threads write at once lie 4 apart, so that their swizzled
+// pieces of 16 bytes meet no bank twice.
+__device__ inline int t_row(int r) { return (r & ~7) | (r & 1) << 2 | (r >> 1 & 3); }
+
+// Words of bits of a row's mask, a bit per choice, whether it is allowed.
+#define T_MASK_WORDS ((P_MASK + 31) / 32)
+
 // Column of the outputs that row r of the output layer's weights stands for.
 __device__ inline int t_column(int r) { return r < T_GAP_AT ? r : r + T_GAP; }
 
@@ -114,15 +122,19 @@ struct TSoftmax {
         return allowed[j / 32] >> j % 32 & 1 ? out[first + j] : WIDE_NONE;
     }
 
-    __device__ inline void compute(const float* out, const unsigned char* mask) {
+    __device__ inline void compute(const float* out, const unsigned int* mask) {
         #pragma unroll
-        for (int word = 0; word < (SIZE + 31) / 32; ++word) allowed[word] = 0;
-        // All loads are under way before the first is waited for.
-        #pragma unroll
-        for (int j = 0; j < SIZE; ++j) {
-            bool there = j < size;
-            if (P_MASK) there = mask[first + (there ? j : 0)] != 0 && there;
-            allowed[j / 32] |= there << j % 32;
+        for (int word = 0; word < (SIZE + 31) / 32; ++word) {
+            int left = size - 32 * word, from = first / 32 + word;
+            allowed[word] = left >= 32 ? 0xffffffffu : left > 0 ? (1u << left) - 1u : 0u;
+            if (!P_MASK) continue;
+            if (T_MASK_WORDS == 1) {
+                allowed[word] &= mask[0] >> first % 32;
+                continue;
+            }
+            unsigned int low = from < T_MASK_WORDS ? mask[from] : 0u;
+            unsigned int high = from + 1 < T_MASK_WORDS ? mask[from + 1] : 0u;
+            allowed[word] &= __funnelshift_r(low, high, first % 32);
         }
         max = WIDE_NONE;
         #pragma unroll
@@ -155,7 +167,7 @@ struct TSoftmax {
 };
 
 template <int PAIR>
-__device__ inline TSoftmax<t_larger(PAIR)> t_softmax(const float* out, const unsigned char* mask,
+__device__ inline TSoftmax<t_larger(PAIR)> t_softmax(const float* out, const unsigned int* mask,
                                                      int half) {
     TSoftmax<t_larger(PAIR)> head;
     head.first = half ? t_first(2 * PAIR + 1) : t_first(2 * PAIR);
@@ -257,11 +269,10 @@ __device__ inline void t_spread(const float (&sums)[N], const float* biases, flo
     __syncwarp();
     #pragma unroll
     for (int j = 0; j < N / 4; ++j) {
-        #pragma unroll
-        for (int e = 0; e < 4; ++e) {
-            int column = 8 * j + 2 * q + e % 2;
-            outs[(g + e / 2 * 8) * T_STRIDE + column] = sums[4 * j + e] + biases[column];
-        }
+        float* to = outs + g * T_STRIDE + 8 * j + 2 * q;
+        float2 b = *(const float2*)(biases + 8 * j + 2 * q);
+        *(float2*)to = make_float2(sums[4 * j] + b.x, sums[4 * j + 1] + b.y);
+        *(float2*)(to + 8 * T_STRIDE) = make_float2(sums[4 * j + 2] + b.x, sums[4 * j + 3] + b.y);
     }
     __syncwarp();
 }

@@ -15,7 +15,7 @@ __device__ inline float t_uniform(const WarpDraw& draw, unsigned int index) {
 // Draws this thread's heads of a row from pair PAIR on; false if a logit is no number, or no choice is
 // left.
 template <int PAIR>
-__device__ inline bool t_sample_pairs(float* out, const unsigned char* mask, const WarpDraw& draw,
+__device__ inline bool t_sample_pairs(float* out, const unsigned int* mask, const WarpDraw& draw,
                                       int half, int* actions, int* sent, float* log_prob) {
     if constexpr (PAIR == T_PAIRS) {
         return true;
@@ -34,14 +34,14 @@ __device__ inline bool t_sample_pairs(float* out, const unsigned char* mask, con
     }
 }
 
-__device__ inline bool t_sample(float* out, const float*, const unsigned char* mask,
+__device__ inline bool t_sample(float* out, const float*, const unsigned int* mask,
                                 const WarpDraw& draw, int half, int* actions, void* sent, float*,
                                 float* log_prob) {
     *log_prob = 0.0f;
     return t_sample_pairs<0>(out, mask, draw, half, actions, (int*)sent, log_prob);
 }
 #elif T_ACTS
-__device__ inline bool t_sample(float* out, const float* parameters, const unsigned char*,
+__device__ inline bool t_sample(float* out, const float* parameters, const unsigned int*,
                                 const WarpDraw& draw, int half, int*, void* sent, float* raws,
                                 float* log_prob) {
     bool sound = true;
@@ -78,12 +78,41 @@ struct TAct {
     const float* factors;
 };
 
-// Number e of 16 rows' observations, normalised, as a half.
-__device__ inline void t_put(unsigned char* to, int e, float x, const float* factors) {
-    unsigned short half;
-    x = wide_normalised(x, e % T_IN, factors);
-    asm("cvt.rn.satfinite." HALF_TYPE ".f32 %0, %1;" : "=h"(half) : "f"(x));
-    *(unsigned short*)(to + e / T_IN * T_ROW + e % T_IN * 2) = half;
+// What a column of observations is normalised by, if it is.
+struct TFactor {
+    float mean, scale;
+    bool counts;
+};
+
+__device__ inline TFactor t_factor(const float* factors, int column) {
+    if (!P_NORM_OBS || factors == 0) return {0.0f, 1.0f, false};
+    return {factors[2 * column], factors[2 * column + 1], factors[2 * T_IN] != 0.0f};
+}
+__device__ inline float t_scaled(float x, const TFactor& by) {
+    return by.counts ? wide_scaled(x, by.mean, by.scale) : x;
+}
+
+// 16 rows that lie one after the other; a lane has the same four columns of some of them.
+__device__ inline void t_fetch_whole(const float* from, const float* factors, int lane, unsigned char* to) {
+    constexpr int loads = (4 * T_IN + 31) / 32;
+    int column = lane * 4 % T_IN;
+    float4 x[loads];
+    #pragma unroll
+    for (int i = 0; i < loads; ++i) {
+        int e = i * 32 + lane;
+        x[i] = ((const float4*)from)[e < 4 * T_IN ? e : 0];
+    }
+    TFactor by[4];
+    #pragma unroll
+    for (int c = 0; c < 4; ++c) by[c] = t_factor(factors, column + c);
+    #pragma unroll
+    for (int i = 0; i < loads; ++i) {
+        int row = (i * 32 + lane) * 4 / T_IN;
+        if (row >= 16) continue;
+        unsigned int low = t_halves(t_scaled(x[i].x, by[0]), t_scaled(x[i].y, by[1]));
+        unsigned int high = t_halves(t_scaled(x[i].z, by[2]), t_scaled(x[i].w, by[3]));
+        *(uint2*)(to + row * T_ROW + column * 2) = make_uint2(low, high);
+    }
 }
 
 // Puts the observations of 16 rows as halves into the warp's part of shared memory, zeros beyond the
@@ -95,29 +124,15 @@ __device__ inline void t_fetch_rows(const TAct& a, const float* given, unsigned 
     int lane = threadIdx.x % 32;
     // Else addresses are computed once for all tiles and fill the registers.
     asm volatile("" : "+r"(lane));
-    if ((P_WHOLE || a.stage == 2) && present >= 16) {
-        // The rows lie one after the other.
-        constexpr int loads = (4 * T_IN + 31) / 32;
+    if (128 % T_IN == 0 && T_IN % 4 == 0 && (P_WHOLE || a.stage == 2) && present >= 16) {
         const float* from = a.stage == 2 ? given : a.places->groups[0].obs;
-        const float4* rows = (const float4*)(from + (unsigned long long)first * T_IN);
-        float4 x[loads];
-        #pragma unroll
-        for (int i = 0; i < loads; ++i) {
-            int e = i * 32 + lane;
-            x[i] = rows[e < 4 * T_IN ? e : 0];
-        }
-        #pragma unroll
-        for (int i = 0; i < loads; ++i) {
-            int e = (i * 32 + lane) * 4;
-            if (e >= 16 * T_IN) continue;
-            t_put(to, e, x[i].x, factors);
-            t_put(to, e + 1, x[i].y, factors);
-            t_put(to, e + 2, x[i].z, factors);
-            t_put(to, e + 3, x[i].w, factors);
-        }
+        t_fetch_whole(from + (unsigned long long)first * T_IN, factors, lane, to);
     } else {
         // Each lane takes columns of every row.
         constexpr int columns = (T_IN + 31) / 32;
+        TFactor by[columns];
+        #pragma unroll
+        for (int c = 0; c < columns; ++c) by[c] = t_factor(factors, c * 32 + lane < T_IN ? c * 32 + lane : 0);
         #pragma unroll 1
         for (int part = 0; part < 2; ++part) {
             float x[8][columns];
@@ -141,7 +156,8 @@ __device__ inline void t_fetch_rows(const TAct& a, const float* given, unsigned 
                 for (int c = 0; c < columns; ++c) {
                     int column = c * 32 + lane;
                     if (column >= T_IN) continue;
-                    t_put(to, row * T_IN + column, row < present ? x[r][c] : 0.0f, factors);
+                    float y = t_scaled(row < present ? x[r][c] : 0.0f, by[c]);
+                    *(unsigned short*)(to + row * T_ROW + column * 2) = (unsigned short)t_halves(y, 0.0f);
                 }
             }
         }
@@ -149,6 +165,27 @@ __device__ inline void t_fetch_rows(const TAct& a, const float* given, unsigned 
     constexpr int rest = t_in(0) - T_IN, some = rest > 0 ? rest : 1;
     for (int e = lane; e < 16 * rest; e += 32) {
         *(unsigned short*)(to + e / some * T_ROW + (T_IN + e % some) * 2) = 0;
+    }
+    __syncwarp();
+}
+
+// The same of rows that were kept, of which there are `present`, and asks for those after another `ahead`.
+__device__ inline void t_kept_rows(const unsigned char* from, int present, unsigned long long ahead, unsigned char* to) {
+    constexpr int pieces = t_in(0) / 8, loads = (16 * pieces + 31) / 32;
+    int lane = threadIdx.x % 32;
+    uint4 x[loads];
+    #pragma unroll
+    for (int i = 0; i < loads; ++i) {
+        int e = i * 32 + lane;
+        x[i] = ((const uint4*)from)[e < present * pieces ? e : 0];
+    }
+    for (int at = lane * 128; at < present * t_in(0) * 2 && ahead > 0; at += 32 * 128) {
+        t_prefetch(from + ahead * (t_in(0) * 2) + at);
+    }
+    #pragma unroll
+    for (int i = 0; i < loads; ++i) {
+        int e = i * 32 + lane;
+        if (e < 16 * pieces) *(uint4*)(to + e / pieces * T_ROW + e % pieces * 16) = x[i];
     }
     __syncwarp();
 }
@@ -165,6 +202,22 @@ __device__ inline void t_store_rows(const unsigned char* from, unsigned char* to
     }
 }
 
+// What a row's mask allows now, as bits. All lanes of the warp come here.
+__device__ inline void t_allowed(const unsigned char* now, int half, unsigned int (&mask)[T_MASK_WORDS + 1]) {
+    #pragma unroll
+    for (int i = 0; i < 32 * T_MASK_WORDS; i += 32) {
+        unsigned int word = 0;
+        // All loads are under way before the first is waited for.
+        #pragma unroll
+        for (int j = 0; j < 32 && i + j < P_MASK; j += 2) {
+            int at = i + j + half;
+            bool allowed = now[at < P_MASK ? at : 0] != 0 && at < P_MASK;
+            word |= allowed << (j + half);
+        }
+        mask[i / 32] = word | __shfl_xor_sync(0xffffffffu, word, 1);
+    }
+}
+
 // Two threads per row: draws, stores, hands over. `out` is the row's, in shared memory. All lanes of
 // the warp come here.
 __device__ inline void t_act_row(const TAct& a, unsigned int row, int half, float* out) {
@@ -178,19 +231,23 @@ __device__ inline void t_act_row(const TAct& a, unsigned int row, int half, floa
 #if T_ACTS
     if (a.stage == 0) {
         float log_prob = 0.0f;
+        WidePlace place = wide_place(a.places, present ? row : 0);
+        unsigned int mask[T_MASK_WORDS + 1];
+        t_allowed(place.group->action_mask + place.row * P_MASK, half, mask);
         if (present) {
-            WidePlace place = wide_place(a.places, row);
             WarpDraw draw = warp_draw(a.seed, a.first_replica + place.replica, a.run_step,
                                       WARP_PURPOSE_ACTION);
             draw = warp_draw_agent(&draw, P_FIRST_AGENT + place.agent);
-            unsigned char* mask = P_MASK ? a.masks + cell * P_MASK : 0;
-            const unsigned char* now = place.group->action_mask + place.row * P_MASK;
-            for (int j = half; j < P_MASK; j += 2) mask[j] = now[j];
+            unsigned int* kept = (unsigned int*)a.masks + cell * T_MASK_WORDS;
+            #pragma unroll
+            for (int i = 0; i < T_MASK_WORDS; ++i) {
+                if (i % 2 == half) kept[i] = mask[i];
+            }
             if (P_MORTAL && half == 0) {
                 a.weights[cell] = place.group->alive ? place.group->alive[place.row] : 1;
             }
             void* sent = (int*)place.group->action + place.row * P_ACTION;
-            sound = t_sample(out, a.parameters, P_MASK ? now : 0, draw, half,
+            sound = t_sample(out, a.parameters, mask, draw, half,
                              a.actions + cell * P_ACTION, sent, a.raws + cell * P_ACTION,
                              &log_prob) &&
                     sound;
@@ -204,7 +261,7 @@ __device__ inline void t_act_row(const TAct& a, unsigned int row, int half, floa
 }
 
 // stage 0: act at step t. 1: values of what follows the last step, t. 2: values, t 0, of the
-// observations in `given`, f32 [rows, T_IN].
+// observations in `given`, f32 [rows, T_IN]. 3: values, t 0, of the observations that were kept.
 extern "C" __global__ __launch_bounds__(256, T_BLOCKS) void wide_tensor_act(
     const TensorActArgs args) {
     extern __shared__ __align__(1024) unsigned char shared[];
@@ -213,9 +270,7 @@ extern "C" __global__ __launch_bounds__(256, T_BLOCKS) void wide_tensor_act(
     __shared__ WideWord barrier;
     __shared__ WidePlaces own_places;
     const WideStep& step = args.step;
-    for (int i = threadIdx.x; i < (int)sizeof(WidePlaces) / 8; i += blockDim.x) {
-        ((WideWord*)&own_places)[i] = ((const WideWord*)step.places)[i];
-    }
+    wide_copy_places(step.places, &own_places);
     t_load_weights(shared, args.image, args.biases, own_biases, &barrier);
     unsigned int base = t_shared(shared);
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -229,8 +284,15 @@ extern "C" __global__ __launch_bounds__(256, T_BLOCKS) void wide_tensor_act(
     unsigned int tiles = (step.rows + 63) / 64, groups = blockDim.x / 128;
     for (unsigned int tile = blockIdx.x * groups + warp / 4; tile < tiles; tile += gridDim.x * groups) {
         unsigned int first = tile * 64 + warp % 4 * 16;
-        int present = (int)(step.rows - first);
-        if (present > 0) t_fetch_rows(a, args.given, first, present, scratch);
+        unsigned int left = first < step.rows ? step.rows - first : 0;
+        int present = left < 16 ? (int)left : 16;
+        if (args.stage == 3 && present > 0) {
+            unsigned int ahead = gridDim.x * groups * 64;
+            bool more = first + ahead + 16 <= step.rows;
+            t_kept_rows(args.obs + (unsigned long long)first * (t_in(0) * 2), present, more ? ahead : 0, scratch);
+        } else if (present > 0) {
+            t_fetch_rows(a, args.given, first, present, scratch);
+        }
         unsigned int x[t_in(0) / 4];
         t_take_inputs(scratch, x);
         if (T_ACTS && args.stage == 0) {

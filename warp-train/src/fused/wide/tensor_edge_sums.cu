@@ -14,7 +14,7 @@ __device__ inline unsigned int t_stage(unsigned int image) {
 
 // Where this thread's part of 8 columns of its two rows begins in such room, of an even number of 32 columns or an odd one.
 __device__ inline unsigned int t_stage_at(unsigned int odd) {
-    unsigned int thread = t_thread(), row = thread % 128 / 32 * 16 + thread % 32 / 4;
+    unsigned int thread = t_thread(), row = t_row(thread % 128 / 32 * 16 + thread % 32 / 4);
     return row * 128 + ((odd * 4 + thread % 4) ^ row % 8) * 16;
 }
 
@@ -57,7 +57,7 @@ __device__ inline void t_edge_product(float4& sums, const unsigned int (&left)[4
 
 // 16 features from number 16 `tile` on of rows 16 k.. of what a group has kept, turned.
 __device__ inline void t_edge_features(unsigned int (&x)[4], unsigned int stage, int tile, int k) {
-    int lane = threadIdx.x % 32, row = k * 16 + lane / 16 * 8 + lane % 8, eight = tile * 2 + lane / 8 % 2;
+    int lane = threadIdx.x % 32, row = k * 16 + t_row(lane / 16 * 8 + lane % 8), eight = tile * 2 + lane / 8 % 2;
     unsigned int at = stage + eight / 8 * 8192 + row * 128 + ((eight ^ row) % 8) * 16;
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "r"(at) : "memory");

@@ -48,7 +48,8 @@ __device__ inline void t_copy_samples(const unsigned char* obs, unsigned int cel
     int warp = threadIdx.x % 128 / 32;
     #pragma unroll
     for (int i = 0; i < (16 * pieces + 31) / 32; ++i) {
-        int e = i * 32 + threadIdx.x % 32, r = e / pieces, piece = e % pieces, row = warp * 16 + r;
+        int e = i * 32 + threadIdx.x % 32, r = e / pieces, piece = e % pieces;
+        int row = t_row(warp * 16 + r);
         unsigned int of = __shfl_sync(0xffffffffu, cell, r % 16);
         if (r >= 16) continue;
         const unsigned char* from = obs + (unsigned long long)of * (t_in(0) * 2) + piece * 16;
@@ -62,7 +63,7 @@ __device__ inline void t_copy_samples(const unsigned char* obs, unsigned int cel
 
 // This thread's part of them, as a product's operand.
 __device__ inline void t_take_samples(const unsigned char* tile, unsigned int (&x)[t_in(0) / 4]) {
-    int row = threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4, q = threadIdx.x % 4;
+    int row = t_row(threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4), q = threadIdx.x % 4;
     #pragma unroll
     for (int k = 0; k < t_in(0) / 16; ++k) {
         #pragma unroll
@@ -79,7 +80,7 @@ __device__ inline void t_learn_tiles(const TensorGradientArgs& args, const TShar
                                      unsigned int n) {
     int group = threadIdx.x / 128, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     TLearn a = {args.settings, args.state, args.parameters, args.from,
-                shared.outs + warp * 16 * T_STRIDE, shared.sums + threadIdx.x * 5, 0, false, {},
+                shared.outs + warp * 16 * T_STRIDE, shared.sums + threadIdx.x * 5, 0, false, {}, {},
                 t_shared(shared.image), shared.biases, shared.kept + group * T_KEPT};
     const unsigned int* samples = args.order + args.state->begin + args.first;
     auto cell_of = [&](unsigned int tile) {
@@ -93,6 +94,7 @@ __device__ inline void t_learn_tiles(const TensorGradientArgs& args, const TShar
         a.present = from + lane / 2 < n;
         a.cell = __shfl_sync(0xffffffffu, cell, lane / 2);
         a.known = t_known(a);
+        a.done = t_done(a);
         t_wait_barrier(t_shared(shared.read + group), (round & 1) ^ 1);
         t_copy_samples(args.obs, cell, (int)(n - from), a.tile);
         unsigned int x[t_in(0) / 4];
@@ -106,19 +108,30 @@ __device__ inline void t_learn_tiles(const TensorGradientArgs& args, const TShar
     }
 }
 
+// Gradients of biases are those of the weights of an input that is always one. Such inputs lie beside the layer's where
+// its last block has room for them, and after its only block; else they are an operand of their own.
+__host__ __device__ constexpr bool t_has_room(int l) { return t_in(l) % 64 != 0; }
+
 // Sums of layer L's gradients and of all above it.
 template <int L>
 struct TGradients {
     float sums[t_in(L) / 2] = {}, bias[4] = {};
     TGradients<L + 1> above;
 
-    __device__ inline void add(unsigned int tile, WideWord ones) {
+    // `ones` are 16 rows of a block.
+    __device__ inline void add(unsigned int tile, unsigned int ones) {
         WideWord outputs = t_operand(tile + t_outputs_at(L), 8192, 1024, 1);
-        WideWord inputs = t_operand(tile + t_inputs_at(L), 8192, 1024, 1);
         #pragma unroll
         for (int k = 0; k < 4; ++k) {
-            Mma<t_in(L)>::shared(sums, outputs + k * 128, inputs + k * 128);
-            Mma<8>::shared(bias, outputs + k * 128, ones);
+            unsigned int from = tile + t_inputs_at(L) + k * 2048;
+            if constexpr (t_has_room(L) || t_in(L) == 64) {
+                unsigned int lead = t_has_room(L) ? 8192 : ones - from;
+                WideWord inputs = t_operand(from, lead, 1024, 1);
+                Mma<t_in(L) + 8>::beside(sums, bias, outputs + k * 128, inputs);
+            } else {
+                Mma<t_in(L)>::shared(sums, outputs + k * 128, t_operand(from, 8192, 1024, 1));
+                Mma<8>::shared(bias, outputs + k * 128, t_operand(ones, 8192, 1024, 1));
+            }
         }
         above.add(tile, ones);
     }
@@ -136,7 +149,7 @@ struct TGradients {
 };
 template <>
 struct TGradients<T_DEPTH + 1> {
-    __device__ inline void add(unsigned int, WideWord) {}
+    __device__ inline void add(unsigned int, unsigned int) {}
     __device__ inline void settle() {}
     __device__ inline void write(const TPartial&) const {}
 };
@@ -145,13 +158,12 @@ struct TGradients<T_DEPTH + 1> {
 __device__ inline void t_multiply_tiles(const TensorGradientArgs& args, const TShared& shared, unsigned int ones,
                                         unsigned int tiles) {
     TGradients<0> gradients;
-    WideWord all_ones = t_operand(ones, 128, 256, 0);
     unsigned int tile = blockIdx.x, group = 0, round = 0;
     for (; tile < tiles; tile += gridDim.x) {
         t_wait_barrier(t_shared(shared.whole + group), round & 1);
         gradients.settle();
         t_fence();
-        gradients.add(t_shared(shared.kept + group * T_KEPT), all_ones);
+        gradients.add(t_shared(shared.kept + group * T_KEPT), ones);
         t_commit();
         t_wait<0>();
         gradients.settle();
@@ -163,21 +175,37 @@ __device__ inline void t_multiply_tiles(const TensorGradientArgs& args, const TS
     gradients.write(partial);
 }
 
+// Words of 16 rows of a block.
+#define T_ONES 512
+
+// Ones after a layer's only block, and beside the observations that a group keeps.
+__device__ inline void t_put_ones(unsigned int* ones, unsigned char* kept) {
+    constexpr unsigned int two = HALF_ONE | HALF_ONE << 16;
+    for (int i = threadIdx.x; i < T_ONES; i += blockDim.x) ones[i] = two;
+    if constexpr (t_has_room(0)) {
+        for (int i = threadIdx.x; i < T_LEARNERS * 64; i += blockDim.x) {
+            int row = i % 64, piece = t_in(0) / 8;
+            unsigned char* block = kept + i / 64 * T_KEPT + piece / 8 * 8192;
+            *(uint4*)(block + row * 128 + (piece ^ row) % 8 * 16) = make_uint4(two, two, two, two);
+        }
+    }
+}
+
 // For samples `first`.. of the minibatch: gradients into a copy of the parameters for each block, and the blocks' sums
 // of losses from `parts_at` on.
 extern "C" __global__ __launch_bounds__(T_GROUPS * 128, 1) void wide_tensor_gradient(
     const TensorGradientArgs args) {
     extern __shared__ __align__(1024) unsigned char memory[];
     __shared__ WideWord weights, whole[T_LEARNERS], read[T_LEARNERS];
-    __shared__ __align__(1024) unsigned short ones[512];
     unsigned char* kept = memory + T_IMAGE;
-    float* biases = (float*)(kept + T_LEARNERS * T_KEPT);
+    unsigned int* ones = (unsigned int*)(kept + T_LEARNERS * T_KEPT);
+    float* biases = (float*)ones + T_ONES;
     float* outs = biases + T_BIASES;
     float* sums = outs + T_LEARNERS * 4 * 16 * T_STRIDE;
     TShared shared = {memory, kept, biases, outs, sums, whole, read, &weights};
     unsigned int n = wide_present(args.state, 1, args.first, args.rows), tiles = (n + 63) / 64;
     if (tiles == 0 && args.first > 0) return;
-    for (int i = threadIdx.x; i < 512; i += blockDim.x) ones[i] = HALF_ONE;
+    t_put_ones(ones, kept);
     for (int i = threadIdx.x; i < T_LEARNER_THREADS * 5; i += blockDim.x) sums[i] = 0.0f;
     if (threadIdx.x == 0) {
         for (int g = 0; g < T_LEARNERS; ++g) {
@@ -186,7 +214,7 @@ extern "C" __global__ __launch_bounds__(T_GROUPS * 128, 1) void wide_tensor_grad
         }
     }
     t_load_weights(memory, args.image, args.biases, biases, &weights);
-    // `ones` are read by products.
+    // Ones are read by products.
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     __syncthreads();
     unsigned int group = threadIdx.x / 128;

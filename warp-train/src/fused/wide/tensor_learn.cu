@@ -20,7 +20,7 @@ __device__ inline void t_fetch_samples(const unsigned char* obs, unsigned int ce
         if (r >= 16) continue;
         uint4 y = r < present ? x[i] : make_uint4(0, 0, 0, 0);
         *(uint4*)(to + r * T_ROW + piece * 16) = y;
-        int row = warp * 16 + r;
+        int row = t_row(warp * 16 + r);
         *(uint4*)(tile + piece / 8 * 8192 + row * 128 + ((piece ^ row) % 8) * 16) = y;
     }
     __syncwarp();
@@ -70,7 +70,7 @@ extern "C" __global__ __launch_bounds__(256, T_BLOCKS) void wide_tensor_learn(
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     // Both threads of a row have one place for sums.
     TLearn a = {args.settings, args.state, args.parameters, args.from,
-                (float*)(all_scratch + warp * T_LEARN_SCRATCH), all_sums + threadIdx.x / 2 * 5, 0, false, {},
+                (float*)(all_scratch + warp * T_LEARN_SCRATCH), all_sums + threadIdx.x / 2 * 5, 0, false, {}, {},
                 t_shared(shared), own_biases, 0, args.edges, 0};
     for (int k = 0; k < 5 && lane % 2 == 0; ++k) a.sums[k] = 0.0f;
     if (blockIdx.x * 2 < tiles) {

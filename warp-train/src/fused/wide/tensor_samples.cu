@@ -6,7 +6,7 @@
 // What this thread holds of its two rows, 16 bytes at a time.
 template <int K>
 __device__ inline void t_keep(const unsigned int (&h)[K], unsigned char* tile) {
-    int row = threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4, q = threadIdx.x % 4;
+    int row = t_row(threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4), q = threadIdx.x % 4;
     #pragma unroll
     for (int t = 0; t < K / 8; ++t) {
         unsigned char* to = tile + t / 2 * 8192 + row * 128 + (((t % 2 * 4 + q) ^ (row % 8)) * 16);
@@ -19,7 +19,7 @@ __device__ inline void t_keep(const unsigned int (&h)[K], unsigned char* tile) {
 // The same back.
 template <int K>
 __device__ inline void t_recall(unsigned int (&h)[K], const unsigned char* tile) {
-    int row = threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4, q = threadIdx.x % 4;
+    int row = t_row(threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4), q = threadIdx.x % 4;
     #pragma unroll
     for (int t = 0; t < K / 8; ++t) {
         const unsigned char* from =
@@ -48,7 +48,7 @@ __device__ inline void t_signs(const unsigned int (&h)[K], unsigned int (&positi
 // The same in the columns' own order, 4 bytes at a time.
 template <int K>
 __device__ inline void t_keep_plain(const unsigned int (&x)[K], unsigned char* tile) {
-    int row = threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4, q = threadIdx.x % 4;
+    int row = t_row(threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4), q = threadIdx.x % 4;
     #pragma unroll
     for (int k = 0; k < K / 4; ++k) {
         #pragma unroll
@@ -61,26 +61,33 @@ __device__ inline void t_keep_plain(const unsigned int (&x)[K], unsigned char* t
     }
 }
 
+// What was done in a thread's row: what its mask allowed, and what its heads chose.
+struct TDone {
+#if T_ACTS && !P_CONTINUOUS
+    unsigned int mask[T_MASK_WORDS + 1];
+    int actions[T_PAIRS];
+#endif
+};
+
 #if T_ACTS && !P_CONTINUOUS
 // This thread's heads of a row from pair PAIR on: what they add to its distribution; after `between`,
 // which turns that into derivatives, the gradients of their logits.
 template <int PAIR, class Between>
-__device__ inline void t_pairs(float* out, const unsigned char* mask, const int* actions, int half,
-                               WideDistribution* now, float* d_log_prob, float* d_entropy,
+__device__ inline void t_pairs(float* out, const TDone& done, int half, WideDistribution* now, float* d_log_prob, float* d_entropy,
                                Between between) {
     if constexpr (PAIR == T_PAIRS) {
         between();
     } else {
-        auto head = t_softmax<PAIR>(out, mask, half);
+        auto head = t_softmax<PAIR>(out, done.mask, half);
         bool there = 2 * PAIR + half < P_ACTION;
-        int action = there ? actions[2 * PAIR + half] : 0;
+        int action = there ? done.actions[PAIR] : 0;
         float log_sum = t_ln(head.sum), inverse = __fdividef(1.0f, head.sum);
         float mean = head.moment * inverse;
         if (there) {
             now->entropy += log_sum - mean;
             now->log_prob += out[head.first + action] - head.max - log_sum;
         }
-        t_pairs<PAIR + 1>(out, mask, actions, half, now, d_log_prob, d_entropy, between);
+        t_pairs<PAIR + 1>(out, done, half, now, d_log_prob, d_entropy, between);
         #pragma unroll
         for (int j = 0; j < t_larger(PAIR); ++j) {
             if (j >= head.size) continue;
@@ -94,8 +101,7 @@ __device__ inline void t_pairs(float* out, const unsigned char* mask, const int*
 }
 #elif T_ACTS
 __device__ inline WideDistribution t_evaluate(float* out, const float* parameters,
-                                              const unsigned char*, const int*, const float* raws,
-                                              int half) {
+                                              const float* raws, int half) {
     WideDistribution row = {0.0f, 0.0f};
     for (int d = half; d < P_ACTION; d += 2) {
         float log_std = wide_clamp_log_std(wide_log_stds(out, parameters)[d]);
@@ -108,9 +114,8 @@ __device__ inline WideDistribution t_evaluate(float* out, const float* parameter
     return row;
 }
 
-__device__ inline void t_gradient(float* out, const float* parameters, const unsigned char*,
-                                  const int*, const float* raws, float d_log_prob, float d_entropy,
-                                  int half) {
+__device__ inline void t_gradient(float* out, const float* parameters, const float* raws,
+                                  float d_log_prob, float d_entropy, int half) {
     for (int d = half; d < P_ACTION; d += 2) {
         wide_element_gradient(out, parameters, raws, d, d_log_prob, d_entropy);
     }
@@ -130,6 +135,7 @@ struct TLearn {
     unsigned int cell;
     bool present;
     float4 known;
+    TDone done;
     unsigned int image;
     const float* biases;
     unsigned char* tile;
@@ -140,6 +146,23 @@ struct TLearn {
 
 // Of this thread's row: advantage, log-probability, return, value.
 __device__ inline float4 t_known(const TLearn& a) { return ((const float4*)a.from.known)[a.cell]; }
+
+// What was done in it.
+__device__ inline TDone t_done(const TLearn& a) {
+    TDone done;
+#if T_ACTS && !P_CONTINUOUS
+    const unsigned int* mask = (const unsigned int*)a.from.masks + (unsigned long long)a.cell * T_MASK_WORDS;
+    #pragma unroll
+    for (int i = 0; i < T_MASK_WORDS; ++i) done.mask[i] = mask[i];
+    const int* actions = a.from.actions + (unsigned long long)a.cell * P_ACTION;
+    #pragma unroll
+    for (int pair = 0; pair < T_PAIRS; ++pair) {
+        int number = 2 * pair + threadIdx.x % 2;
+        done.actions[pair] = actions[number < P_ACTION ? number : 0];
+    }
+#endif
+    return done;
+}
 
 // Two threads per row: turns the outputs into their gradients. All lanes of the warp come here.
 __device__ inline void t_loss_row(const TLearn& a, float4 known) {
@@ -160,15 +183,14 @@ __device__ inline void t_loss_row(const TLearn& a, float4 known) {
         d_log_prob = loss.d_log_prob;
     };
 #if T_ACTS
-    const unsigned char* mask = P_MASK ? a.from.masks + (unsigned long long)a.cell * P_MASK : 0;
-    const int* actions = a.from.actions + (unsigned long long)a.cell * P_ACTION;
-    const float* raws = a.from.raws + (unsigned long long)a.cell * P_ACTION;
 #if P_CONTINUOUS
-    now = t_evaluate(out, a.parameters, mask, actions, raws, half);
+    const float* raws = a.from.raws + (unsigned long long)a.cell * P_ACTION;
+    now = t_evaluate(out, a.parameters, raws, half);
     between();
-    t_gradient(out, a.parameters, mask, actions, raws, d_log_prob, d_entropy, half);
+    t_gradient(out, a.parameters, raws, d_log_prob, d_entropy, half);
 #else
-    t_pairs<0>(out, mask, actions, half, &now, &d_log_prob, &d_entropy, between);
+    TDone done = T_LEARNERS ? a.done : t_done(a);
+    t_pairs<0>(out, done, half, &now, &d_log_prob, &d_entropy, between);
 #endif
 #else
     between();
@@ -199,7 +221,8 @@ __device__ inline void t_take_gradients(const float* outs, unsigned int (&d)[T_N
         #pragma unroll
         for (int e = 0; e < 4; ++e) {
             const float* from = outs + (g + e % 2 * 8) * T_STRIDE + 16 * k + 2 * q + e / 2 * 8;
-            d[4 * k + e] = t_halves(from[0], from[1]);
+            float2 pair = *(const float2*)from;
+            d[4 * k + e] = t_halves(pair.x, pair.y);
         }
     }
 }
@@ -255,9 +278,9 @@ __device__ inline void t_learn(const TLearn& a, const unsigned int (&below)[K],
         unsigned int positive[(t_out(L) / 4 + 15) / 16] = {};
         if (!T_TANH) t_signs(h, positive);
         t_learn<L + 1>(a, h, sums);
-        // Activations themselves would fill the registers: relu needs a bit of each, tanh reads
+        // Activations themselves would fill the registers of large towers: relu needs a bit of each, tanh reads
         // them again.
-        if constexpr (T_TANH) t_recall_activations<L>(a, h);
+        if constexpr (T_TANH && !T_LEARNERS) t_recall_activations<L>(a, h);
         #pragma unroll
         for (int i = 0; i < t_out(L) / 4; ++i) {
             // Register i holds two columns of the upper or the lower row.
@@ -295,7 +318,7 @@ __device__ inline void t_ask_for(const TLearn& a, const unsigned char* obs, unsi
     } else if (T_ACTS) {
         if (P_CONTINUOUS) t_prefetch(a.from.raws + (unsigned long long)a.cell * P_ACTION);
         else t_prefetch(a.from.actions + (unsigned long long)a.cell * P_ACTION);
-        if (P_MASK) t_prefetch(a.from.masks + (unsigned long long)a.cell * P_MASK);
+        if (P_MASK) t_prefetch((const unsigned int*)a.from.masks + (unsigned long long)a.cell * T_MASK_WORDS);
     }
     unsigned int cell = __shfl_sync(0xffffffffu, next, lane / 2);
     const unsigned char* from = obs + (unsigned long long)cell * (t_in(0) * 2);

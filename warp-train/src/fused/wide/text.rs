@@ -211,7 +211,8 @@ fn constants(config: &TrainConfig, number: PolicyNumber, network: &WideNetwork) 
     define("GROUP_FIRST", list(groups.iter().map(|rows| rows.at)));
     define("GROUP_SHIFT", list(groups.iter().map(|rows| rows.shift())));
     define("GROUP_AGENTS", list(groups.iter().map(|rows| rows.of_group)));
-    define("WHOLE", u8::from(groups[0].of_group == plan.n_agents()).to_string());
+    let whole = groups.len() == 1 && groups[0].of_group == plan.n_agents();
+    define("WHOLE", u8::from(whole).to_string());
     define("AGENTS", format!("{}u", plan.n_agents()));
     define("FIRST_AGENT", format!("{}u", number.first_agent));
     define("WIDTH", network.observation_width().to_string());

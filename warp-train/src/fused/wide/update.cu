@@ -1,14 +1,28 @@
 // Learning from minibatches: gathering, losses, reductions in a fixed order, and steps of the optimiser.
 
+// Samples whose advantages a thread adds at once.
+#define WIDE_ADVANTAGES 8
+
 // Sums and squares of the advantages of an epoch's minibatches, of as many blocks each: [P_MINIBATCHES, blocks, 2].
 extern "C" __global__ void wide_advantages(const AdvantagesArgs a) {
     unsigned int begin, end, blocks = gridDim.x / P_MINIBATCHES, block = blockIdx.x % blocks;
     wide_range_here(a.state, a.ns, blockIdx.x / blocks, wide_parts(a.ns), &begin, &end);
     double sum = 0.0, squares = 0.0;
-    for (unsigned int i = begin + block * 256 + threadIdx.x; i < end; i += blocks * 256) {
-        double advantage = a.advantages[a.order[i]];
-        sum += advantage;
-        squares += advantage * advantage;
+    unsigned int stride = blocks * 256;
+    for (unsigned int i = begin + block * 256 + threadIdx.x; i < end; i += stride * WIDE_ADVANTAGES) {
+        // All loads are under way before the first is waited for.
+        unsigned int cells[WIDE_ADVANTAGES];
+        float advantages[WIDE_ADVANTAGES];
+        #pragma unroll
+        for (unsigned int k = 0; k < WIDE_ADVANTAGES; ++k) cells[k] = a.order[i + k * stride < end ? i + k * stride : i];
+        #pragma unroll
+        for (unsigned int k = 0; k < WIDE_ADVANTAGES; ++k) advantages[k] = a.advantages[cells[k]];
+        #pragma unroll
+        for (unsigned int k = 0; k < WIDE_ADVANTAGES; ++k) {
+            double advantage = i + k * stride < end ? advantages[k] : 0.0f;
+            sum += advantage;
+            squares += advantage * advantage;
+        }
     }
     sum = wide_block_sum(sum);
     squares = wide_block_sum(squares);
@@ -129,6 +143,13 @@ extern "C" __global__ __launch_bounds__(256) void wide_sum_copies(const SumCopie
 // The norm of the gradient, the step's factors and the minibatch's figures, in one block. Every rank has left sums of
 // losses of so many blocks.
 extern "C" __global__ void wide_factors(const FactorsArgs a) {
+    __shared__ double powers[2];
+    // They take long, so a warp begins with them that has less to add than the first.
+    if (!P_RMSPROP && threadIdx.x == 224) {
+        double t = a.state->optimiser_steps + 1u;
+        powers[0] = pow(0.9, t);
+        powers[1] = pow(0.999, t);
+    }
     // Of losses, then of the gradient's squares.
     double sums[6] = {};
     for (unsigned int i = threadIdx.x; i < a.blocks; i += 256) sums[5] += a.squares[i];
@@ -154,13 +175,12 @@ extern "C" __global__ void wide_factors(const FactorsArgs a) {
     a.state->sums[5] += norm;
     a.state->updates += 1;
     a.state->optimiser_steps += 1;
-    double t = a.state->optimiser_steps;
     double most = a.settings->max_grad_norm, clip = most > 0.0 ? most / (norm + 1e-6) : 1.0;
     a.state->clip = (float)(clip < 1.0 ? clip : 1.0);
-    double correction = P_RMSPROP ? 1.0 : 1.0 - pow(0.9, t);
+    double correction = P_RMSPROP ? 1.0 : 1.0 - powers[0];
     a.state->step_size = (float)(a.settings->learning_rate / correction);
     a.state->critic_step_size = (float)(a.settings->critic_learning_rate / correction);
-    a.state->bias_correction2_sqrt = P_RMSPROP ? 1.0f : (float)sqrt(1.0 - pow(0.999, t));
+    a.state->bias_correction2_sqrt = P_RMSPROP ? 1.0f : (float)sqrt(1.0 - powers[1]);
 }
 
 // One step of Adam or RMSprop. A step size of 0 may also be a learning rate of 0, where moments still move;

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 /// Products of a group of four warps, 64 rows by 16 by each of `widths`: the left operand in
-/// registers and the right one in shared memory, turned or not; or both in shared memory, turned, or turned
-/// or not.
+/// registers and the right one in shared memory, turned or not; or both in shared memory, turned (with the sums of the
+/// last 8 columns apart from the others, too), or turned or not.
 pub(super) fn products(widths: &[usize]) -> String {
     let mut text =
         String::from("\ntypedef unsigned long long WideWord;\ntemplate <int N> struct Mma;\n");
@@ -18,6 +18,19 @@ pub(super) fn products(widths: &[usize]) -> String {
             "wgmma.mma_async.sync.aligned.m64n{n}k16.f32.\" HALF_TYPE \".\" HALF_TYPE \" {{{places}}}"
         );
         let [a, b, c, e, right, add, turned] = std::array::from_fn(|i| d + i);
+        let beside = match d.checked_sub(4) {
+            None | Some(0) => String::new(),
+            Some(first) => {
+                let last = (0..4).map(|i| format!("\"+f\"(last[{i}])")).collect::<Vec<_>>();
+                let sums = (0..first).map(|i| format!("\"+f\"(d[{i}])")).chain(last);
+                let sums = sums.collect::<Vec<_>>().join(", ");
+                format!(
+                    "__device__ static inline void beside(\n\
+                     float (&d)[{first}], float (&last)[4], WideWord a, WideWord b) {{\n\
+                     asm volatile(\"{code}, %{a}, %{b}, 1, 1, 1, 1, 1;\" : {sums} : \"l\"(a), \"l\"(b));\n}}\n"
+                )
+            }
+        };
         let _ = write!(
             text,
             "template <> struct Mma<{n}> {{\n\
@@ -30,7 +43,7 @@ pub(super) fn products(widths: &[usize]) -> String {
              __device__ static inline void shared(float (&d)[{d}], WideWord a, WideWord b) {{\n\
              asm volatile(\"{code}, %{a}, %{b}, 1, 1, 1, 1, 1;\" : {sums} : \"l\"(a), \"l\"(b));\n\
              }}\n\
-             template <int TURNED> __device__ static inline void both(\n\
+             {beside}template <int TURNED> __device__ static inline void both(\n\
              float (&d)[{d}], WideWord a, WideWord b, int add) {{\n\
              asm volatile(\"{{.reg .pred p; setp.ne.b32 p, %{c}, 0; {code}, %{a}, %{b}, p, 1, 1, \
              %{e}, %{e};}}\"\n: {sums} : \"l\"(a), \"l\"(b), \"r\"(add), \"n\"(TURNED));\n\
