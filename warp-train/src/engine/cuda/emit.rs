@@ -198,6 +198,7 @@ impl<'a> Emitter<'a> {
             Op::Look => return "look(m, ".into(),
             Op::Send => return "send(m, ".into(),
             Op::Store => return "store(m, ".into(),
+            Op::StoreByAll => return "store_by_all(m, ".into(),
             Op::Sample => return "sample_tile(m, ".into(),
             _ => {}
         }
@@ -427,7 +428,11 @@ impl<'a> Emitter<'a> {
     /// Whether every block of a team does it, since that takes less time than waiting for the one that does.
     fn is_by_all(&self, op: &Op) -> bool {
         let shares = self.tiles.team > 1 && self.tiles.high == 1;
-        shares && matches!(op, Op::Rows(_)) && op.can_repeat(self.context.plan)
+        match op {
+            Op::StoreByAll => true,
+            Op::Rows(_) => shares && op.can_repeat(self.context.plan),
+            _ => false,
+        }
     }
 
     fn rows(&self, RowsId(index): RowsId, op: &Op) -> String {
