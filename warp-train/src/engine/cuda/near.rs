@@ -103,3 +103,50 @@ impl Near {
         bytes.max().unwrap_or(0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::layout::half_bytes;
+    use super::*;
+    use crate::algorithm::{Planned, Precision};
+    use crate::config::TrainConfig;
+    use crate::engine::off_policy::planned;
+
+    fn layout(hidden: &str) -> Layout {
+        let keys = format!("env_id = \"pendulum\"\nalgorithm = \"sac\"\nhidden = {hidden}");
+        let config = TrainConfig::resolve(&keys.parse().unwrap(), &warp_envs::registry()).unwrap();
+        let Planned { plan, .. } = planned(&config, &config.policies[0]).unwrap();
+        Layout::new(&plan, 1, Machine::H200, Precision::Half)
+    }
+
+    fn near(layout: &Layout, machine: Machine) -> Near {
+        Near::new(layout, machine, layout.batch, half_bytes(layout.batch.high, layout.widest))
+    }
+
+    #[test]
+    fn small_layers_are_near_as_a_whole_and_large_ones_in_part() {
+        let layout = layout("[256, 256]");
+        let near = near(&layout, Machine::H200);
+        let critic = forward(&layout.models[1]);
+        let rounds: Vec<_> = critic.iter().map(|product| near.rounds(*product)).collect();
+        assert_eq!(rounds, [2, 5, 16]);
+        assert_eq!(critic.iter().map(|product| product.rounds()).collect::<Vec<_>>(), [2, 16, 16]);
+    }
+
+    #[test]
+    fn what_is_near_fits_beside_the_rest() {
+        for hidden in ["[]", "[64]", "[40, 65, 24]", "[256, 256, 256]", "[512, 512]", "[1024]"] {
+            let layout = layout(hidden);
+            let base = half_bytes(layout.batch.high, layout.widest);
+            assert!(
+                base + near(&layout, Machine::H200).most_bytes(&layout) <= MOST_SHARED.max(base)
+            );
+        }
+    }
+
+    #[test]
+    fn many_runs_have_no_room() {
+        let (layout, crowded) = (layout("[256, 256]"), Machine::H200.shared_by(64));
+        assert_eq!(near(&layout, crowded).most_bytes(&layout), 0);
+    }
+}
