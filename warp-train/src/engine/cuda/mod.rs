@@ -14,6 +14,7 @@ mod layout;
 mod learner;
 mod member;
 mod memory;
+mod near;
 mod op;
 mod pieces;
 mod priorities;
