@@ -276,8 +276,8 @@ impl CudaFleet<'_> {
     }
 }
 
-/// Runs for which there is one more thread that reports: more threads gain nothing, and where there are several GPUs,
-/// starting and ending them makes all others wait.
+/// Runs for which there is one more thread that reports. Four threads for the 256 runs of a launch were as fast as
+/// sixteen, and each is started and ended some hundred times a second.
 const REPORTED_BY_ONE: usize = 64;
 
 /// Tells a watcher of all runs, from several threads, each run by one of them.
