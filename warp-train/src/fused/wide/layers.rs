@@ -149,7 +149,9 @@ fn widest(network: &WideNetwork) -> usize {
 /// Whether a block's shared memory has room for [`FEW`] rows between two layers of every tower.
 fn few_fit(network: &WideNetwork) -> bool {
     let hidden = network.towers.len() * 2 * widest(network);
-    let numbers = hidden + network.observation_width() + network.n_outputs + 1;
+    // A byte of a mask for each output.
+    let masks = network.n_outputs.div_ceil(4);
+    let numbers = hidden + network.observation_width() + network.n_outputs + 1 + masks;
     4 * FEW * numbers <= 40 << 10
 }
 
