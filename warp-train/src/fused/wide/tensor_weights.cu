@@ -64,10 +64,17 @@ __device__ inline void t_add_bias(float2& sums, const unsigned char* block) {
     }
 }
 
-// Gradients of biases, from what the warps of this group have for them, by way of 256 floats.
+// This group's room for them, which the jobs of all layers share.
+__device__ inline float* t_bias_room() {
+    __shared__ float room[2][256];
+    return room[threadIdx.x / 128];
+}
+
+// Gradients of biases, from what the warps of this group have for them.
 template <int L>
-__device__ inline void t_write_biases(const TPartial& partial, float2 sums, int block, float* room) {
+__device__ inline void t_write_biases(const TPartial& partial, float2 sums, int block) {
     int t = threadIdx.x % 128;
+    float* room = t_bias_room();
     t_meet(threadIdx.x / 128);
     *(float2*)(room + t / 32 * 64 + t % 32 * 2) = sums;
     t_meet(threadIdx.x / 128);
@@ -148,14 +155,13 @@ __device__ inline void t_job(const TWeights& a, TJob job) {
     // Both groups have read what was fetched, and its place is free.
     __syncthreads();
     float* lines = (float*)a.shared + threadIdx.x / 32 * 16 * (n + 1);
-    __shared__ float room[2][256];
     #pragma unroll
     for (int b = 0; b < blocks; ++b) {
         t_settle(sums[b]);
         int block = job.m0 + group * blocks + b;
         if (block >= t_blocks(t_out(L))) continue;
         t_write_lines<L>(a.partial, sums[b], block, job.n0, lines);
-        if (biased) t_write_biases<L>(a.partial, bias[b], block, room[group]);
+        if (biased) t_write_biases<L>(a.partial, bias[b], block);
     }
 }
 
