@@ -97,6 +97,7 @@ unsafe impl Send for Ended {}
 /// Whether a communicator of this process was aborted.
 static ABORTED: AtomicBool = AtomicBool::new(false);
 
+// SAFETY: C's function, which every platform has; it takes any number, and only ends the process.
 unsafe extern "C" {
     safe fn _exit(code: c_int) -> !;
 }
@@ -105,7 +106,7 @@ unsafe extern "C" {
 /// down on threads of its own, which crash where CUDA goes first.
 pub fn exit_if_aborted(code: u8) {
     if ABORTED.load(Ordering::Relaxed) {
-        // Nothing else writes it down then; where nobody reads it, nothing is lost.
+        // Its handler at exit would have done so; if nobody reads any more, there is nobody to tell.
         let _ = std::io::stdout().flush();
         _exit(code.into());
     }

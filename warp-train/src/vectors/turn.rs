@@ -138,8 +138,8 @@ mod tests {
                 turn(matrix, &mut turned, turned_stride);
                 check(&turned);
                 turned.fill(-1.0);
-                let by_number = Turn { matrix, turned: &mut turned, stride: turned_stride };
-                by_number.by_squares(turned_square);
+                let plain = Turn { matrix, turned: &mut turned, stride: turned_stride };
+                plain.by_squares(turned_square);
                 check(&turned);
             }
         }

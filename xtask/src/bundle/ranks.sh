@@ -38,8 +38,8 @@ fleets() {
             bin/warp train cartpole --device auto --gpus "$1" --seeds "0..$2" --set num_envs=4 --set num_steps=128 \
                 --steps 500000 --set num_minibatches=4 --set update_epochs=4 --out "$scratch/fleet-$1" >&2 || exit 1
         }
-        # Compiles.
-        one "$g" 64
+        # Compiles; with fewer runs per GPU than a launch takes, it would be other kernels.
+        one "$g" $((runs / 4))
         pairs=""
         for pair in 1 2 3; do
             one 1 "$runs"; one "$g" "$runs"

@@ -276,9 +276,9 @@ impl CudaFleet<'_> {
     }
 }
 
-/// Runs for which there is one more thread that reports. Four threads for the 256 runs of a launch were as fast as
-/// sixteen, and each is started and ended some hundred times a second.
-const REPORTED_BY_ONE: usize = 64;
+/// Threads that report, at most: four were as fast as sixteen for the 256 runs of a launch, and each is started and
+/// ended some hundred times a second.
+const REPORTERS: usize = 4;
 
 /// Tells a watcher of all runs, from several threads, each run by one of them.
 struct Reporter<'r, 's, 'e> {
@@ -327,7 +327,7 @@ fn each_whole(
         }
     };
     std::thread::scope(|scope| {
-        for _ in 1..threads.min(broken.len().div_ceil(REPORTED_BY_ONE)) {
+        for _ in 1..threads.min(REPORTERS).min(broken.len()) {
             scope.spawn(work);
         }
         work();
