@@ -95,8 +95,3 @@ __device__ inline void store(const Memory& m, unsigned int tile, unsigned int me
 #endif
     });
 }
-
-// The same of few rows, by every block: all write the same.
-__device__ inline void store_by_all(const Memory& m, unsigned int, unsigned int) {
-    for (unsigned int member = 0; member < TEAM; ++member) store(m, 0, member);
-}

@@ -2,16 +2,9 @@
 
 use super::emit::{Emitter, WARPS};
 use super::layout::Layer;
-use super::near::{self, Product};
 use super::op::Wanted;
 use crate::algorithm::{ColumnId, PassId};
 use std::fmt::Write;
-
-/// The weights of a layer in a pass: rounds of each chunk that are near, and the code of what says where they are.
-struct LayerWeights {
-    near: usize,
-    weights: String,
-}
 
 /// What is not kept.
 const NOWHERE: &str = "(Kept*)0";
@@ -30,17 +23,16 @@ impl Emitter<'_> {
                 true => self.kept(shape.inputs[l], layers[l].k),
                 false => NOWHERE.into(),
             };
-            let (bring, weights) = self.layer_weights(&near::forward(self.context.layout.model(pass.model)));
-            let mut text = bring + &self.put_columns::<false>(&pass.inputs, &kept(0), layers[0].k);
-            for (l, Layer { outputs, k, n, bias, .. }) in layers.iter().enumerate() {
+            let mut text = self.put_columns::<false>(&pass.inputs, &kept(0), layers[0].k);
+            for (l, Layer { outputs, k, n, bias, packed, .. }) in layers.iter().enumerate() {
                 let (x, y) = buffers(l);
-                let (LayerWeights { near, weights }, bias) =
-                    (&weights[l], format!("m.parameters + {bias}ll"));
+                let (weights, bias) =
+                    (format!("m.packed + {packed}ll"), format!("m.parameters + {bias}ll"));
                 text += "        __syncthreads();\n";
                 let _ = match l + 1 < layers.len() {
                     true => writeln!(
                         text,
-                        "        hidden_layer<{}, {k}, {near}, {}>({x}, {weights}, {{{{{y}, {}, {n}}}, {bias}, {}}});",
+                        "        hidden_layer<{}, {k}, {}>({x}, {weights}, {{{{{y}, {}, {n}}}, {bias}, {}}});",
                         self.high(n / 32),
                         self.activation(pass),
                         kept(l + 1),
@@ -48,7 +40,7 @@ impl Emitter<'_> {
                     ),
                     false => writeln!(
                         text,
-                        "        last_layer<{k}, {near}>({x}, {weights}, {bias}, parts, m.column[{}] + first * {outputs}, \
+                        "        last_layer<{k}>({x}, {weights}, {bias}, parts, m.column[{}] + first * {outputs}, \
                          {outputs}, rows);",
                         pass.output.0
                     ),
@@ -69,60 +61,37 @@ impl Emitter<'_> {
                 Wanted::Parameters => self.kept(shape.deltas[l], layers[l].n),
                 Wanted::Input => NOWHERE.into(),
             };
-            let to = back.d_input.filter(|_| wanted == Wanted::Input);
-            let model = self.context.layout.model(pass.model);
-            let (bring, weights) = self.layer_weights(&near::back(model, to.is_some()));
-            let mut text = bring
-                + &self.put_columns::<true>(&[back.d_output], &kept(layers.len() - 1), head.n);
+            let mut text = self.put_columns::<true>(&[back.d_output], &kept(layers.len() - 1), head.n);
             text += "        __syncthreads();\n";
             for (step, l) in (1..layers.len()).rev().enumerate() {
                 let (x, y) = buffers(step);
-                let Layer { k, n, .. } = layers[l];
-                let LayerWeights { near, weights } = &weights[step];
+                let Layer { k, n, packed_back, .. } = layers[l];
                 let (slopes, from) = match shape.on[l] {
                     Some(at) => ("ReluSlopes", on(at, k)),
                     None => ("TanhSlopes", self.kept(shape.inputs[l], k)),
                 };
                 let _ = writeln!(
                     text,
-                    "        layer_back<{}, {n}, {near}>({x}, {weights}, {slopes}{{{{{y}, {}, {k}}}, {from}}});\n        \
+                    "        layer_back<{}, {n}>({x}, m.packed + {packed_back}ll, {slopes}{{{{{y}, {}, {k}}}, {from}}});\n        \
                      __syncthreads();",
                     self.high(k / 32),
                     kept(l - 1),
                 );
             }
+            let to = back.d_input.filter(|_| wanted == Wanted::Input);
             let Some(to) = to else { return text };
             let width = |i: usize| self.width(pass.inputs[i]);
             let (before, width) = ((0..to.input).map(width).sum::<usize>(), width(to.input));
-            let LayerWeights { near, weights } = &weights[layers.len() - 1];
+            let Layer { n, packed_back, .. } = layers[0];
             let _ = writeln!(
                 text,
-                "        inputs_back<{}, {near}>({}, {weights}, parts, \
+                "        inputs_back<{n}>({}, m.packed + {packed_back}ll, parts, \
                  m.column[{}] + first * {width}, {before}, {width}, rows);",
-                layers[0].n,
                 buffers(layers.len() - 1).0,
                 to.column.0
             );
             text
         })
-    }
-
-    /// What starts to bring the weights of a pass's `products` near, and what each of them is told of its own.
-    fn layer_weights(&self, products: &[Product]) -> (String, Vec<LayerWeights>) {
-        let near = self.context.near(self.tiles);
-        let mut place = self.context.base_bytes(self.tiles);
-        let (mut bring, mut weights) = (String::new(), Vec::new());
-        for (l, product) in products.iter().enumerate() {
-            let (rounds, all) = (near.rounds(*product), product.rounds());
-            let of_layer = format!("Weights{{m.packed + {}ll, {place}u, {l}}}", product.packed);
-            if rounds > 0 {
-                let chunks = product.chunks();
-                let _ = writeln!(bring, "        {of_layer}.bring({chunks}, {rounds}u, {all}u);");
-            }
-            weights.push(LayerWeights { near: rounds, weights: of_layer });
-            place += near.bytes(*product);
-        }
-        (bring, weights)
     }
 
     /// Puts columns side by side, with zeros behind them up to `width`.

@@ -4,6 +4,7 @@
 // A tile's numbers lie in shared memory [TILE_ROWS, width + 8], where eight neighbouring rows never meet in
 // a bank. Weights lie beside the parameters, packed in the order in which lanes need them.
 
+typedef unsigned short Half;
 // What a pass keeps for its backward pass: bf16.
 typedef Half Kept;
 typedef SlabOf<Kept> Slab;
@@ -22,6 +23,10 @@ __device__ inline unsigned int two_halves(float low, float high) {
 
 __device__ inline float low_of_two(unsigned int two) { return __uint_as_float(two << 16); }
 __device__ inline float high_of_two(unsigned int two) { return __uint_as_float(two & 0xffff0000u); }
+
+__device__ inline unsigned int shared_address(const void* at) {
+    return (unsigned int)__cvta_generic_to_shared(at);
+}
 
 // Four matrices of 8 by 8; each lane says where a row begins.
 __device__ inline void load_matrices(unsigned int (&to)[4], const Half* row) {
@@ -121,20 +126,19 @@ __device__ inline void put_eight(const Into& into, int row, int chunk, const flo
 // Products of a tile's numbers x [TILE_ROWS, K + 8] with packed weights of 32 columns each, `chunks` of them,
 // one to a warp, or to HIGH times 16 rows of it. `more` says what else is needed: of(chunk) for all rows, and
 // of_row(row, chunk), which are loaded ahead; and takes finish(row, chunk, sums, both).
-template <bool BACK, int HIGH, int K, int NEAR, class More>
-__device__ inline void multiply(const Half* x, const Weights& weights, int chunks, const More& more) {
+template <bool BACK, int HIGH, int K, class More>
+__device__ inline void multiply(const Half* x, const Half* weights, int chunks, const More& more) {
     constexpr int PARTS = TILES_HIGH / HIGH, ROUNDS = K / 16;
-    constexpr int AHEAD = HIGH == 4 ? 2 : NEAR > 0 ? 8 : 4;
+    constexpr int AHEAD = HIGH == 4 ? 2 : 4;
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    if (NEAR > 0) weights.await();
     for (int unit = warp; unit < chunks * PARTS; unit += N_WARPS) {
         int chunk = unit / PARTS, high = unit % PARTS * HIGH, row = 16 * high + lane / 4;
-        const uint4* w = weights.far(chunk, ROUNDS);
+        const uint4* w = (const uint4*)weights + (long long)chunk * ROUNDS * 64 + lane;
         const Half* from = x + (16 * high + lane % 16) * (K + 8) + lane / 16 * 8;
         RoundWeights ahead[AHEAD];
 #pragma unroll
         for (int i = 0; i < AHEAD; ++i) {
-            if (NEAR + i < ROUNDS) ahead[i].load(w + 64 * (NEAR + i));
+            if (i < ROUNDS) ahead[i].load(w + 64 * i);
         }
         auto of_chunk = more.of(chunk);
         decltype(more.of_row(0, 0)) of_rows[2];
@@ -144,19 +148,10 @@ __device__ inline void multiply(const Half* x, const Weights& weights, int chunk
         };
         if (HIGH == 1) load_rows(0);
         float sums[HIGH][4][4] = {};
-        if (NEAR > 0) {
-            const uint4* near = weights.near(chunk, NEAR);
-#pragma unroll
-            for (int round = 0; round < NEAR; ++round) {
-                RoundWeights now = {near[64 * round], near[64 * round + 32]};
-#pragma unroll
-                for (int h = 0; h < HIGH; ++h) add_round<BACK>(sums[h], from + 16 * h * (K + 8) + 16 * round, now);
-            }
-        }
 #pragma unroll 16
-        for (int round = NEAR; round < ROUNDS; ++round) {
-            RoundWeights now = ahead[(round - NEAR) % AHEAD];
-            if (round + AHEAD < ROUNDS) ahead[(round - NEAR) % AHEAD].load(w + 64 * (round + AHEAD));
+        for (int round = 0; round < ROUNDS; ++round) {
+            RoundWeights now = ahead[round % AHEAD];
+            if (round + AHEAD < ROUNDS) ahead[round % AHEAD].load(w + 64 * (round + AHEAD));
 #pragma unroll
             for (int h = 0; h < HIGH; ++h) add_round<BACK>(sums[h], from + 16 * h * (K + 8) + 16 * round, now);
         }
@@ -180,16 +175,14 @@ __device__ inline void multiply(const Half* x, const Weights& weights, int chunk
 }
 
 // The same for the first 8 columns of a chunk: all warps share the terms of each sum.
-template <bool BACK, int K, int NEAR, class Finish>
-__device__ inline void multiply_eight(const Half* x, const Weights& weights, int chunk, float* parts, Finish finish) {
+template <bool BACK, int K, class Finish>
+__device__ inline void multiply_eight(const Half* x, const uint4* weights, float* parts, Finish finish) {
     constexpr int ROUNDS = K / 16;
-    static_assert(NEAR == 0 || NEAR == ROUNDS, "all or none");
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const uint4* w = NEAR > 0 ? weights.near(chunk, ROUNDS) : weights.far(chunk, ROUNDS);
     float sums[TILES_HIGH][4] = {};
 #pragma unroll
     for (int round = warp; round < ROUNDS; round += N_WARPS) {
-        uint4 now = NEAR > 0 ? w[64 * round] : __ldcg(w + 64 * round);
+        uint4 now = __ldcg(weights + 64 * round);
 #pragma unroll
         for (int h = 0; h < TILES_HIGH; ++h) {
             unsigned int a[4];
@@ -217,17 +210,16 @@ __device__ inline void multiply_eight(const Half* x, const Weights& weights, int
 
 // The same for few columns, `columns` of them from `first` on: all warps share the terms of each sum; calls
 // finish(row, column, sum). `parts`: room for the warps' parts, which have met when this begins.
-template <bool BACK, int K, int NEAR, class Finish>
-__device__ inline void multiply_few(const Half* x, const Weights& weights, int first, int columns, float* parts,
+template <bool BACK, int K, class Finish>
+__device__ inline void multiply_few(const Half* x, const Half* weights, int first, int columns, float* parts,
                                     Finish finish) {
     constexpr int ROUNDS = K / 16;
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    if (NEAR > 0) weights.await();
     for (int chunk = first / 32; 32 * chunk < first + columns; ++chunk) {
-        const uint4* w = NEAR > 0 ? weights.near(chunk, ROUNDS) : weights.far(chunk, ROUNDS);
+        const uint4* w = (const uint4*)weights + (long long)chunk * ROUNDS * 64 + lane;
         int low = low_of(first - 32 * chunk), n = high_of(first + columns - 32 * chunk) - low;
         if (low + n <= 8) {
-            multiply_eight<BACK, K, NEAR>(x, weights, chunk, parts, [&](int row, int column, float sum) {
+            multiply_eight<BACK, K>(x, w, parts, [&](int row, int column, float sum) {
                 if (column >= low && column < low + n) finish(row, 32 * chunk + column, sum);
             });
             continue;
@@ -239,11 +231,7 @@ __device__ inline void multiply_few(const Half* x, const Weights& weights, int f
 #pragma unroll
             for (int round = warp; round < ROUNDS; round += N_WARPS) {
                 RoundWeights now;
-                if (NEAR > 0) {
-                    now = {w[64 * round], w[64 * round + 32]};
-                } else {
-                    now.load(w + 64 * round);
-                }
+                now.load(w + 64 * round);
                 add_round<BACK>(sums, from + 16 * round, now);
             }
 #pragma unroll
@@ -384,34 +372,31 @@ struct TanhSlopes {
 };
 
 // A hidden layer in the forward pass: its outputs are activated sums of x w + bias.
-template <int HIGH, int K, int NEAR, Epilogue EPILOGUE>
-__device__ __noinline__ void hidden_layer(const Half* x, Weights weights, Activated<EPILOGUE> more) {
-    multiply<false, HIGH, K, NEAR>(x, weights, more.into.width / 32, more);
+template <int HIGH, int K, Epilogue EPILOGUE>
+__device__ __noinline__ void hidden_layer(const Half* x, const Half* weights, Activated<EPILOGUE> more) {
+    multiply<false, HIGH, K>(x, weights, more.into.width / 32, more);
 }
 
 // A last layer, into a column of `outputs` numbers per row.
-template <int K, int NEAR>
-__device__ __noinline__ void last_layer(const Half* x, Weights weights, const float* bias, float* parts,
+template <int K>
+__device__ __noinline__ void last_layer(const Half* x, const Half* weights, const float* bias, float* parts,
                                         float* to, int outputs, int rows) {
-    // Where there are few, a thread has a column to itself, whose bias it loads ahead of the sums.
-    bool few = outputs <= 8;
-    float own = bias[few && threadIdx.x % 8 < outputs ? threadIdx.x % 8 : 0];
-    multiply_few<false, K, NEAR>(x, weights, 0, outputs, parts, [&](int row, int column, float sum) {
-        if (row < rows) to[row * outputs + column] = sum + (few ? own : bias[column]);
+    multiply_few<false, K>(x, weights, 0, outputs, parts, [&](int row, int column, float sum) {
+        if (row < rows) to[row * outputs + column] = sum + bias[column];
     });
 }
 
 // Back through a layer to the outputs of the hidden one before it.
-template <int HIGH, int N, int NEAR, class Slopes>
-__device__ __noinline__ void layer_back(const Half* d, Weights weights, Slopes more) {
-    multiply<true, HIGH, N, NEAR>(d, weights, more.into.width / 32, more);
+template <int HIGH, int N, class Slopes>
+__device__ __noinline__ void layer_back(const Half* d, const Half* weights, Slopes more) {
+    multiply<true, HIGH, N>(d, weights, more.into.width / 32, more);
 }
 
 // Back through a first layer to inputs `from` to from + width - 1, into a column.
-template <int N, int NEAR>
-__device__ __noinline__ void inputs_back(const Half* d, Weights weights, float* parts, float* to, int from,
+template <int N>
+__device__ __noinline__ void inputs_back(const Half* d, const Half* weights, float* parts, float* to, int from,
                                          int width, int rows) {
-    multiply_few<true, N, NEAR>(d, weights, from, width, parts, [&](int row, int column, float sum) {
+    multiply_few<true, N>(d, weights, from, width, parts, [&](int row, int column, float sum) {
         if (row < rows) to[row * width + column - from] = sum;
     });
 }

@@ -202,11 +202,6 @@ impl Machine {
         2 * self.multiprocessors
     }
 
-    /// Whether a run has blocks enough to wait for weights more than for products, and bulk copies to bring them.
-    pub(super) fn waits_for_weights(self) -> bool {
-        !self.is_crowded() && self.generation >= 9
-    }
-
     /// Whether products with operands in both kinds of half precision are known.
     fn has_halves(self) -> bool {
         self.generation >= 8

@@ -36,11 +36,7 @@ pub(crate) struct Member {
 struct Programs {
     acting: Vec<Op>,
     storing: Vec<Op>,
-    /// The first update behind a step, which may keep what came of it, too.
     updating: Vec<Vec<Part>>,
-    stores_first: bool,
-    /// Those behind another, if they differ and there are any.
-    following: Option<Vec<Vec<Part>>>,
     /// After the host has set weights, where products read them packed.
     packing: Option<Vec<Op>>,
 }
@@ -58,27 +54,17 @@ impl Programs {
             ops.iter().try_for_each(|op| op.check(plan))?;
             Ok(cut(&if how.ranks { ops } else { fuse(&ops, plan) }, plan))
         });
-        let mut updating = updating.collect::<Result<Vec<Vec<Part>>>>()?;
-        let mut following = None;
-        if let Some(store) = how.storing_first() {
-            following = (policy.config.gradient_steps > 1).then(|| updating.clone());
-            let parts = updating.iter_mut().filter_map(|parts| parts.first_mut());
-            parts.for_each(|part| part.ops.insert(0, store.clone()));
-        }
         Ok(Self {
             acting: op::acting(algorithm, kept)?,
             storing: how.storing(),
-            updating,
-            stores_first: how.storing_first().is_some(),
-            following,
+            updating: updating.collect::<Result<_>>()?,
             packing: layout.half.then(|| op::packing(plan)),
         })
     }
 
     fn all(&self) -> Vec<Vec<Op>> {
         let first = [&self.acting, &self.storing].into_iter().chain(&self.packing);
-        let updating = self.updating.iter().chain(self.following.iter().flatten());
-        let updating = updating.flatten().map(|part| &part.ops);
+        let updating = self.updating.iter().flatten().map(|part| &part.ops);
         first.chain(updating).cloned().collect()
     }
 }
@@ -171,23 +157,17 @@ impl Member {
 
     /// Starts to keep what came of step `t`, and the updates that belong to it, the next of `variants`.
     pub(crate) fn learn(&mut self, t: usize, variants: &[Variant]) -> Result<()> {
+        self.engine.run(&self.programs.storing)?;
         let keys = &self.policy.config;
-        let updates = !variants.is_empty() && (t + 1).is_multiple_of(keys.train_freq);
-        let Programs { storing, updating, stores_first, following, .. } = &self.programs;
-        if !updates || !stores_first {
-            self.engine.run(storing)?;
-        }
-        if !updates {
+        if variants.is_empty() || !(t + 1).is_multiple_of(keys.train_freq) {
             return Ok(());
         }
-        let mut updating = updating;
         let first = ((t + 1) / keys.train_freq - 1) * keys.gradient_steps;
         for Variant(variant) in &variants[first..first + keys.gradient_steps] {
-            for Part { ops, told } in &updating[*variant] {
+            for Part { ops, told } in &self.programs.updating[*variant] {
                 self.engine.run(ops)?;
                 self.engine.exchange(told)?;
             }
-            updating = following.as_ref().unwrap_or(updating);
         }
         Ok(())
     }

@@ -14,7 +14,6 @@ mod layout;
 mod learner;
 mod member;
 mod memory;
-mod near;
 mod op;
 mod pieces;
 mod priorities;

@@ -19,8 +19,6 @@ pub(super) enum Op {
     Turn,
     /// Keeps what came of a step.
     Store,
-    /// The same, by every block that draws a batch, so that none waits for another.
-    StoreByAll,
     /// Gives a stored step its priorities.
     Admit,
     /// Picks a batch by priorities.
@@ -64,9 +62,6 @@ pub(super) enum Op {
     /// Counts an update.
     Advance,
 }
-
-/// Rows of a step that every block may keep: those of the smallest tile.
-const FEW_ROWS: usize = 16;
 
 /// A target that moves as soon as its model has made its step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -126,7 +121,7 @@ impl Op {
         let rows_of = |column: ColumnId| Reach::Rows(plan.columns[column.0].rows);
         match self {
             Self::Look | Self::Send | Self::Store => Reach::Rows(RowsOf::Acting),
-            Self::Sample | Self::StoreByAll => Reach::Rows(RowsOf::Batch),
+            Self::Sample => Reach::Rows(RowsOf::Batch),
             Self::Forward(passes) | Self::Deltas(passes, _) => {
                 rows_of(plan.passes[passes[0].0].output)
             }
@@ -161,19 +156,6 @@ impl Op {
         meet(&a.writes, &b.writes) || meet(&a.writes, &b.reads) || meet(&a.reads, &b.writes)
     }
 
-    /// Whether it writes what the other reads or writes.
-    pub(super) fn overwrites(&self, other: &Self, plan: &Plan) -> bool {
-        let Touched { reads, writes } = other.touches(plan);
-        let own = self.touches(plan).writes;
-        own.iter().any(|thing| reads.contains(thing) || writes.contains(thing))
-    }
-
-    /// Whether doing it twice is the same as doing it once.
-    pub(super) fn can_repeat(&self, plan: &Plan) -> bool {
-        let Touched { reads, writes } = self.touches(plan);
-        !writes.iter().any(|thing| reads.contains(thing))
-    }
-
     fn touches(&self, plan: &Plan) -> Touched {
         let (acting, replay) = (&plan.acting, &plan.replay);
         let columns =
@@ -191,7 +173,7 @@ impl Op {
                 writes.push(Thing::World);
             }
             Self::Turn => writes.push(Thing::RingPlace),
-            Self::Store | Self::StoreByAll => {
+            Self::Store => {
                 reads.extend([Thing::World, Thing::Alive, Thing::RingPlace]);
                 reads.extend(columns(&[acting.obs, acting.action]));
                 reads.extend(mask(acting.mask));
@@ -336,16 +318,13 @@ pub(super) struct How {
     pub(super) ranks: bool,
     /// Whether there are several shards here.
     pub(super) shards: bool,
-    /// Whether a step has few rows.
-    pub(super) few_rows: bool,
 }
 
 impl How {
     /// Of a plan that is followed by a run that is so divided.
     pub(super) fn of(plan: &Plan, layout: &Layout, Division { ranks, shards }: Division) -> Self {
         let (shared, prioritised) = (layout.shares > 1, plan.replay.priority.is_some());
-        let few_rows = layout.acting.rows <= FEW_ROWS;
-        Self { shared, prioritised, ranks: ranks > 1, shards: shards > 1, few_rows }
+        Self { shared, prioritised, ranks: ranks > 1, shards: shards > 1 }
     }
 
     /// What of priorities is told to other ranks, if there are any.
@@ -356,12 +335,6 @@ impl How {
     /// The work of keeping what came of a step.
     pub(super) fn storing(self) -> Vec<Op> {
         [Op::Store].into_iter().chain(self.prioritised.then_some(Op::Admit)).collect()
-    }
-
-    /// The same as the beginning of an update, where a step is so little that every block may keep it.
-    pub(super) fn storing_first(self) -> Option<Op> {
-        let alone = !self.prioritised && !self.ranks && !self.shards;
-        (self.few_rows && alone).then_some(Op::StoreByAll)
     }
 
     /// The work at the end of an update.

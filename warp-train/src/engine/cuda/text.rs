@@ -4,7 +4,6 @@
 use super::emit::Emitter;
 use super::layout::{Layout, Machine, RowTiles, half_bytes};
 use super::memory::{self, COUNTERS};
-use super::near::Near;
 use super::op::Op;
 use super::priorities;
 use super::ranks::{self, Division};
@@ -22,7 +21,6 @@ use warp_func::cuda::{Launch, Source};
 
 const TILE: &str = include_str!("tile.cu");
 const SINGLE: &str = include_str!("single.cu");
-const NEAR_WEIGHTS: &str = include_str!("near.cu");
 const HALF: &str = include_str!("half.cu");
 const HALF_SUMS: &str = include_str!("half_sums.cu");
 const GRADIENT: &str = include_str!("gradient.cu");
@@ -96,8 +94,7 @@ impl ProgramContext<'_> {
         let mut text = String::from("#include \"draw.cuh\"\n#include \"translated.cuh\"\n");
         let _ = writeln!(text, "#define BLOCKS {blocks}u\n#define BLOCK (blockIdx.x % BLOCKS)");
         self.constants(tiles, &mut text);
-        let products: &[&str] =
-            if self.layout.half { &[NEAR_WEIGHTS, HALF, HALF_SUMS] } else { &[SINGLE] };
+        let products: &[&str] = if self.layout.half { &[HALF, HALF_SUMS] } else { &[SINGLE] };
         text += &[&[TILE][..], products, &[GRADIENT][..]].concat().join("\n");
         if self.layout.models.iter().any(|model| !model.norms.is_empty()) {
             let _ = writeln!(text, "#define NORM_EPSILON {LAYER_NORM_EPSILON:?}f");
@@ -114,7 +111,12 @@ impl ProgramContext<'_> {
         text += &emitter.functions;
         text += &self.kernel(tiles, &bodies);
         text = self.by_number(text);
-        let shared = self.base_bytes(tiles) + self.near(tiles).most_bytes(self.layout);
+        let products = match self.layout.half {
+            true => half_bytes(tiles.high, self.layout.widest),
+            false => PRODUCT_BYTES * tiles.high,
+        };
+        let group = if self.crowded() { GROUP_BYTES } else { 0 };
+        let shared = GRADIENT_BYTES.max(products).max(group);
         let launch = Launch {
             blocks: (self.runs * blocks) as u32,
             threads: THREADS,
@@ -167,21 +169,6 @@ impl ProgramContext<'_> {
         self.layout.half && self.machine.is_crowded()
     }
 
-    /// Shared memory of a block without weights.
-    pub(super) fn base_bytes(&self, tiles: RowTiles) -> usize {
-        let products = match self.layout.half {
-            true => half_bytes(tiles.high, self.layout.widest),
-            false => PRODUCT_BYTES * tiles.high,
-        };
-        let group = if self.crowded() { GROUP_BYTES } else { 0 };
-        GRADIENT_BYTES.max(products).max(group)
-    }
-
-    /// Which weights stand near.
-    pub(super) fn near(&self, tiles: RowTiles) -> Near {
-        Near::new(self.layout, self.machine, tiles, self.base_bytes(tiles))
-    }
-
     /// Columns that a pass reads, at most.
     pub(super) fn most_inputs(&self) -> usize {
         self.plan.passes.iter().map(|pass| pass.inputs.len()).max().unwrap_or(0).max(1)
@@ -206,8 +193,6 @@ impl ProgramContext<'_> {
         define("TEAM", &tiles.team);
         define("TILES_HIGH", &tiles.high);
         define("MOST_INPUTS", &self.most_inputs());
-        let depths = self.layout.models.iter().map(|model| model.layers.len());
-        define("MOST_LAYERS", &depths.max().unwrap_or(1));
         for (name, value) in [
             ("N_ROWS", place.n_rows),
             ("N_AGENTS", place.n_agents),
@@ -276,11 +261,7 @@ impl ProgramContext<'_> {
             1 => String::new(),
             team => format!("__cluster_dims__({team}, 1, 1) "),
         };
-        let begin = match (self.crowded(), self.near(tiles).most_bytes(self.layout)) {
-            (true, _) => "    begin_cells();\n",
-            (false, 0) => "",
-            (false, _) => "    begin_near();\n",
-        };
+        let begin = if self.crowded() { "    begin_cells();\n" } else { "" };
         let body = bodies.join("    grid_sync(m.barrier);\n");
         let (parameter, of_run) = match self.runs {
             1 => ("const __grid_constant__ Memory one", "one"),
