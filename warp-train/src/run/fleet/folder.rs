@@ -44,6 +44,8 @@ pub struct Fleet {
     /// Those that were done before this process.
     first_steps: u64,
     n_ended: AtomicUsize,
+    /// Held by the thread that creates or renames a file of weights.
+    names: Mutex<()>,
     /// Whether something could not be written: no run goes on then, on any device.
     has_failed: AtomicBool,
     note: Option<String>,
@@ -178,6 +180,7 @@ impl Fleet {
             env_steps: AtomicU64::new(first_steps),
             first_steps,
             n_ended: AtomicUsize::new(n_ended),
+            names: Mutex::default(),
             has_failed: AtomicBool::new(false),
             note: None,
         }
@@ -361,7 +364,7 @@ impl Fleet {
     fn written(&self, run: usize, weights: Weights) -> Result<Weights> {
         Ok(match (&self.folder, weights) {
             (Some(folder), Weights::Encoded(bytes)) => {
-                Weights::Written(weights::write(folder, run, &bytes)?)
+                Weights::Written(weights::write(folder, run, &bytes, &self.names)?)
             }
             (_, weights) => weights,
         })
