@@ -6,6 +6,7 @@
 
 use super::Fleet;
 use super::ended_run::EndedRun;
+use super::side_by_side::each;
 use super::standing::Standing;
 use crate::error::{Error, Result};
 use crate::world::{PATIENCE, World, parts};
@@ -20,6 +21,9 @@ use std::time::Duration;
 const TURN: Duration = Duration::from_millis(100);
 /// Bytes that a process sends in a round, about, at most: the others wait meanwhile.
 const MOST_BYTES: usize = 16 << 20;
+
+/// Threads of the first process that verify and write what another one has trained.
+const TAKERS: usize = 8;
 
 /// The processes that train a fleet, as training sees them.
 #[expect(missing_debug_implementations, reason = "it has a function")]
@@ -106,6 +110,8 @@ struct Said {
     is_asked: bool,
     /// Whether all its runs are done and sent.
     is_done: bool,
+    /// Whether runs have ended that are not in this message.
+    has_more: bool,
     /// Environment steps since the round before.
     env_steps: u64,
     /// How its runs stand, once for each comparison.
@@ -119,6 +125,8 @@ struct Answer {
     stop: bool,
     /// Whether all have done their part.
     is_done: bool,
+    /// Whether somebody has more to say at once.
+    has_more: bool,
     /// How all runs stand, when all processes have said it.
     standings: Option<Vec<Standing>>,
 }
@@ -171,7 +179,7 @@ impl Rounds<'_> {
             if !matches!(answer, Ok(Answer { stop: false, .. })) {
                 self.is_over.store(true, Ordering::Relaxed);
             }
-            let Answer { is_done, standings, .. } = answer?;
+            let Answer { is_done, has_more, standings, .. } = answer?;
             if let Some(standings) = standings {
                 self.fleet.hear(&standings);
                 self.comparison().is_over = true;
@@ -180,7 +188,9 @@ impl Rounds<'_> {
             if is_done {
                 return Ok(());
             }
-            std::thread::park_timeout(TURN);
+            if !has_more {
+                std::thread::park_timeout(TURN);
+            }
         }
     }
 
@@ -193,8 +203,8 @@ impl Rounds<'_> {
         let (runs, is_all) = self.fleet.take_out(MOST_BYTES);
         let steps = self.fleet.progress().0;
         let env_steps = steps - std::mem::replace(&mut kept.env_steps, steps);
-        let said =
-            Said { is_asked: (self.asked)(), is_done: is_done && is_all, env_steps, standings };
+        let (is_done, has_more) = (is_done && is_all, !is_all);
+        let said = Said { is_asked: (self.asked)(), is_done, has_more, env_steps, standings };
         let heard = self.world.collect("results of runs", &message(&said, &runs)?)?;
         let answer = match self.world.is_first() {
             true => self.answer(said, &heard, kept)?,
@@ -208,7 +218,8 @@ impl Rounds<'_> {
 
     /// Takes in what the others have said, beside what the first process itself says.
     fn answer(&self, own: Said, heard: &[Vec<u8>], kept: &mut Kept) -> Result<Answer> {
-        let mut answer = Answer { stop: own.is_asked, is_done: own.is_done, standings: None };
+        let Said { is_asked: stop, is_done, has_more, .. } = own;
+        let mut answer = Answer { stop, is_done, has_more, standings: None };
         kept.standings.extend(own.standings.map(|standings| (0, standings)));
         for (rank, bytes) in heard.iter().enumerate().skip(1) {
             let unreadable =
@@ -216,21 +227,30 @@ impl Rounds<'_> {
             let parts = parts::split(bytes).ok_or_else(unreadable)?;
             let (said, runs) = parts.split_first().ok_or_else(unreadable)?;
             let said: Said = serde_json::from_slice(said).map_err(|_| unreadable())?;
-            for run in runs.chunks(3) {
-                let run = EndedRun::of_parts(run, self.fleet.listed()).ok_or_else(unreadable)?;
-                // Breaks if it can't be written, which the caller looks for.
-                let _ = self.fleet.take_in(run);
-            }
+            self.take_in(runs).ok_or_else(unreadable)?;
             self.fleet.count_steps(said.env_steps);
             kept.standings.extend(said.standings.map(|standings| (rank, standings)));
             answer.stop |= said.is_asked;
             answer.is_done &= said.is_done;
+            answer.has_more |= said.has_more;
         }
         if kept.standings.len() == self.world.size() {
             let all = std::mem::take(&mut kept.standings);
             answer.standings = Some(all.into_values().flatten().collect());
         }
         Ok(answer)
+    }
+
+    /// Takes in runs that another process has trained, several at a time; nothing if one arrived damaged.
+    fn take_in(&self, parts: &[Vec<u8>]) -> Option<()> {
+        let runs: Vec<_> = parts.chunks(3).collect();
+        let take = |i: usize| {
+            let run = EndedRun::of_parts(runs[i], self.fleet.listed())?;
+            // Breaks if it can't be written, which the caller looks for.
+            let _ = self.fleet.take_in(run);
+            Some(())
+        };
+        each(TAKERS, runs.len(), take).into_iter().collect()
     }
 
     /// Gives up if something could not be written.
