@@ -408,13 +408,16 @@ fn collectors(config: &TrainConfig) -> u32 {
     2 * config.policies[0].config.hidden[0] as u32
 }
 
-/// Calls `work` with each run's number and item, on as many threads as the machine has.
+/// Threads that work on the runs of a launch, at most: several GPUs' are prepared at a time.
+const WORKERS: usize = 8;
+
+/// Calls `work` with each run's number and item, on several threads.
 fn each_run<T: Send>(
     items: &mut [T],
     work: impl Fn(usize, &mut T) -> Result<()> + Sync,
 ) -> Result<()> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let share = items.len().div_ceil(threads).max(1);
+    let share = items.len().div_ceil(threads.min(WORKERS)).max(1);
     let part = |first: usize, items: &mut [T]| {
         items.iter_mut().enumerate().try_for_each(|(i, item)| work(first + i, item))
     };

@@ -276,9 +276,11 @@ impl CudaFleet<'_> {
     }
 }
 
-/// Threads that report, at most: four were as fast as sixteen for the 256 runs of a launch, and each is started and
-/// ended some hundred times a second.
+/// Threads that report iterations, at most: four were as fast as sixteen for the 256 runs of a launch, and each is started
+/// and ended some hundred times a second.
 const REPORTERS: usize = 4;
+/// Threads that tell of the ends of a wave's runs, at most.
+const ENDERS: usize = 8;
 
 /// Tells a watcher of all runs, from several threads, each run by one of them.
 struct Reporter<'r, 's, 'e> {
@@ -327,7 +329,7 @@ fn each_whole(
         }
     };
     std::thread::scope(|scope| {
-        for _ in 1..threads.min(REPORTERS).min(broken.len()) {
+        for _ in 1..threads.min(broken.len()) {
             scope.spawn(work);
         }
         work();
@@ -388,7 +390,7 @@ impl<'r: 's, 's, 'e> Reporter<'r, 's, 'e> {
         broken.resize_with(wave.runs.len(), || AtomicBool::new(false));
         self.ending = Some(self.scope.spawn(move || {
             trained.store(&wave.runs[0].config.policies[0].name, &mut wave.states)?;
-            Ok(each_whole(&broken, threads, |run| {
+            Ok(each_whole(&broken, threads.min(ENDERS), |run| {
                 watch(wave.runs[run].number, FleetEvent::Finished(&wave.states[run]))
             }))
         }));
@@ -402,7 +404,7 @@ impl<'r: 's, 's, 'e> Reporter<'r, 's, 'e> {
     }
 
     fn iterations(&self, Part { runs, from, n }: Part<'_>) -> ControlFlow<()> {
-        each_whole(&self.broken, self.threads, |run| {
+        each_whole(&self.broken, self.threads.min(REPORTERS), |run| {
             let FleetRun { number, config, .. } = &runs[run];
             let trained = trained_groups(config);
             let mut whole = Vec::with_capacity(n as usize);

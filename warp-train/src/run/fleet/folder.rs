@@ -22,13 +22,14 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Instant;
 use warp_core::toml::Table;
 
 /// A fleet that is being trained, and its folder.
 ///
-/// Threads that report different runs wait for each other only when a run ends.
+/// Threads that report different runs hardly wait for each other: what runs leave at their ends is written by whoever
+/// finds nobody else at it.
 #[derive(Debug)]
 pub struct Fleet {
     /// Nothing in a process whose results another one writes.
@@ -38,14 +39,14 @@ pub struct Fleet {
     /// By number.
     pub(super) runs: BTreeMap<usize, Mutex<Open>>,
     ends: Mutex<Ends>,
+    /// Nothing in a process that does not write.
+    files: Option<Mutex<Files>>,
     /// The runs that other processes train, as they were when they were compared last, by number.
     pub(super) others: Mutex<BTreeMap<usize, Standing>>,
     pub(super) env_steps: AtomicU64,
     /// Those that were done before this process.
     first_steps: u64,
     n_ended: AtomicUsize,
-    /// Held by the thread that creates or renames a file of weights.
-    names: Mutex<()>,
     /// Whether something could not be written: no run goes on then, on any device.
     has_failed: AtomicBool,
     note: Option<String>,
@@ -75,9 +76,7 @@ enum End {
 /// What is known of ended runs.
 #[derive(Debug, Default)]
 pub(super) struct Ends {
-    /// Nothing in a process that does not write.
-    files: Option<Files>,
-    /// What that process has not sent yet.
+    /// What is not written yet; or not sent, in a process that does not write.
     pub(super) outbox: VecDeque<EndedRun>,
     pub(super) ended: BTreeMap<usize, RunSummary>,
     /// The first thing that could not be written.
@@ -89,6 +88,14 @@ pub(super) struct Ends {
 struct Files {
     records: Records,
     ends_file: EndsFile,
+}
+
+impl Files {
+    fn add(&mut self, run: &EndedRun) -> Result<()> {
+        let EndedRun { summary, lines, n_lines, .. } = run;
+        self.records.append(summary.run, lines, *n_lines)?;
+        self.ends_file.add(summary, *n_lines, run.digest())
+    }
 }
 
 impl Fleet {
@@ -149,9 +156,9 @@ impl Fleet {
         ended: BTreeMap<usize, RunSummary>,
     ) -> Result<Self> {
         let ends_file = EndsFile::open(folder)?;
-        let files = Some(Files { records, ends_file });
-        let ends = Ends { files, ended, ..Ends::default() };
-        Ok(Self { folder: Some(folder.into()), ..Self::of(listed, runs, ends) })
+        let files = Some(Mutex::new(Files { records, ends_file }));
+        let ends = Ends { ended, ..Ends::default() };
+        Ok(Self { folder: Some(folder.into()), files, ..Self::of(listed, runs, ends) })
     }
 
     pub(super) fn of(listed: Vec<Listed>, runs: &[FleetRun], ends: Ends) -> Self {
@@ -176,11 +183,11 @@ impl Fleet {
             started: Instant::now(),
             runs,
             ends: Mutex::new(ends),
+            files: None,
             others: Mutex::default(),
             env_steps: AtomicU64::new(first_steps),
             first_steps,
             n_ended: AtomicUsize::new(n_ended),
-            names: Mutex::default(),
             has_failed: AtomicBool::new(false),
             note: None,
         }
@@ -346,25 +353,40 @@ impl Fleet {
         let number = run.summary.run;
         // Beside other threads that write weights.
         run.weights = run.weights.map(|weights| self.written(number, weights)).transpose()?;
-        let mut ends = self.ends();
-        ends.ended.insert(number, run.summary.clone());
-        match &mut ends.files {
-            Some(Files { records, ends_file }) => {
-                records.append(number, &run.lines, run.n_lines)?;
-                ends_file.add(&run.summary, run.n_lines, run.digest())
-            }
-            None => {
-                ends.outbox.push_back(run);
-                Ok(())
-            }
+        {
+            let mut ends = self.ends();
+            ends.ended.insert(number, run.summary.clone());
+            ends.outbox.push_back(run);
         }
+        self.write_ended()
+    }
+
+    /// Writes what ended runs have left, if this process writes and no other thread is at it, which would go on with what
+    /// is added meanwhile.
+    fn write_ended(&self) -> Result<()> {
+        let Some(files) = &self.files else { return Ok(()) };
+        while !self.ends().outbox.is_empty() {
+            let mut files = match files.try_lock() {
+                Ok(files) => files,
+                Err(TryLockError::Poisoned(files)) => files.into_inner(),
+                Err(TryLockError::WouldBlock) => return Ok(()),
+            };
+            let left = std::mem::take(&mut self.ends().outbox);
+            left.iter().try_for_each(|run| files.add(run))?;
+        }
+        Ok(())
+    }
+
+    /// Whether this process writes.
+    pub(super) fn writes(&self) -> bool {
+        self.files.is_some()
     }
 
     /// Weights of a run in their file, if this process writes it and has not yet.
     fn written(&self, run: usize, weights: Weights) -> Result<Weights> {
         Ok(match (&self.folder, weights) {
             (Some(folder), Weights::Encoded(bytes)) => {
-                Weights::Written(weights::write(folder, run, &bytes, &self.names)?)
+                Weights::Written(weights::write(folder, run, &bytes)?)
             }
             (_, weights) => weights,
         })
@@ -383,15 +405,17 @@ impl Fleet {
     /// A file that couldn't be written, now or before.
     pub fn finish(self, about: FleetSummary) -> Result<FleetSummary> {
         let seconds = self.started.elapsed().as_secs_f64();
-        let Ends { files, ended, failure, .. } =
+        self.write_ended()?;
+        let Ends { ended, failure, .. } =
             self.ends.into_inner().unwrap_or_else(PoisonError::into_inner);
         if let Some(failure) = failure {
             return Err(failure);
         }
-        let (Some(folder), Some(files)) = (self.folder, files) else {
+        let (Some(folder), Some(files)) = (self.folder, self.files) else {
             return Err(Error::Invalid("another process writes this fleet".into()));
         };
-        let Files { mut records, ends_file } = files;
+        let Files { mut records, ends_file } =
+            files.into_inner().unwrap_or_else(PoisonError::into_inner);
         weights::sync(&folder, &ended)?;
         // Before the records: a line counts only if its run's are there.
         ends_file.sync()?;

@@ -68,6 +68,9 @@ impl Fleet {
     /// What is to be sent to the process that writes: runs that have ended, of about `n_bytes` at most, in the order of
     /// their ends; and whether that is all.
     pub(super) fn take_out(&self, n_bytes: usize) -> (Vec<EndedRun>, bool) {
+        if self.writes() {
+            return (Vec::new(), true);
+        }
         let mut ends = self.ends();
         let (mut taken, mut size) = (Vec::new(), 0);
         while size < n_bytes

@@ -11,9 +11,8 @@ use crate::run::durable;
 use crate::run::encoding::decode;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use warp_data::file;
 
 /// Threads that wait for the disk at a time, at most, since it takes many files to itself at once; and files for which
@@ -24,26 +23,36 @@ pub(super) fn path(folder: &Path, run: usize) -> PathBuf {
     folder.join("weights").join(format!("{run:05}.safetensors"))
 }
 
-/// Writes the encoded weights of a run; their digest. Threads take turns with `names`, all of one folder: they would spin
-/// for the kernel's lock of that folder otherwise, 32 of them for a quarter of a fleet's processor time on four GPUs.
-pub(super) fn write(folder: &Path, run: usize, bytes: &[u8], names: &Mutex<()>) -> Result<String> {
-    let path = path(folder, run);
-    let partial = durable::partial(&path);
-    let turn = || names.lock().unwrap_or_else(PoisonError::into_inner);
-    let create = || {
-        let _turn = turn();
-        File::create(&partial)
-    };
-    let rename = || {
-        let _turn = turn();
-        std::fs::rename(&partial, &path)
-    };
+/// Hidden folders in which files are written before they get their names: threads that make files in one folder wait for
+/// each other.
+const STAGES: usize = 32;
+
+fn stage(folder: &Path, run: usize) -> PathBuf {
+    durable::partial(&folder.join("weights").join((run % STAGES).to_string()))
+}
+
+/// Writes the encoded weights of a run; their digest.
+pub(super) fn write(folder: &Path, run: usize, bytes: &[u8]) -> Result<String> {
+    let (path, stage) = (path(folder, run), stage(folder, run));
+    let staged = stage.join(run.to_string());
+    let write = || std::fs::write(&staged, bytes);
     // The disk is waited for once, when the fleet is at its end.
-    create()
-        .and_then(|mut file| file.write_all(bytes))
-        .and_then(|()| rename())
+    write()
+        .or_else(|e| match e.kind() {
+            ErrorKind::NotFound => make(&stage).and_then(|()| write()),
+            _ => Err(e),
+        })
+        .and_then(|()| std::fs::rename(&staged, &path))
         .map_err(|e| Error::file("cannot write", &path, e))?;
     Ok(digest(bytes))
+}
+
+/// Makes a folder, unless another thread has.
+fn make(folder: &Path) -> std::io::Result<()> {
+    match std::fs::create_dir(folder) {
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    }
 }
 
 /// Makes sure that the weights of all finished runs are on the disk.
@@ -56,6 +65,7 @@ pub(super) fn sync(folder: &Path, ended: &BTreeMap<usize, RunSummary>) -> Result
     };
     let threads = finished.len().div_ceil(SYNCS).clamp(1, SYNCS);
     each(threads, finished.len(), sync).into_iter().collect::<Result<()>>()?;
+    (0..STAGES).try_for_each(|run| durable::delete(&stage(folder, run)))?;
     durable::sync_folder(&folder.join("weights"))
 }
 
