@@ -32,8 +32,7 @@
 #define RAW_UNITS (CONTINUOUS ? (ACTION_WORDS + 3) / 4 : 0)
 #define RECORD_UNITS (X_UNITS + 1 + RAW_UNITS)
 
-// Tiles of the gradients that a warp owns: of the second layer, and of all the rest.
-#define WIDE_TILES (HID * HID / 1024)
+// Tiles of the gradients that a warp owns beside WIDE_TILES of the second layer.
 #define X_TILES ((OBS + 1 + 7) / 8)
 #define N_JOBS (M_TILES * (X_TILES + 2) + 1)
 #define SMALL_TILES ((N_JOBS + 7) / 8)
@@ -43,8 +42,8 @@ typedef float OwnTiles[OWN_TILES][4];
 
 // What a tile leaves for the gradients of the weights.
 struct __align__(MATRIX_BYTES) Stage {
-    unsigned short hidden[2][TILE_ROWS * LDM];
-    unsigned short slopes[TIGHT ? 1 : 2][TILE_ROWS * LDM];
+    unsigned short hidden[2][MATRIX_HALVES(TILE_ROWS)];
+    unsigned short slopes[TIGHT ? 1 : 2][MATRIX_HALVES(TILE_ROWS)];
     unsigned short x[TILE_ROWS * LDX];
     unsigned short out[TILE_ROWS * 8];
     // Beside the observations, as stored.
@@ -86,7 +85,8 @@ struct WidePlace {
     int row, column;
 };
 __device__ __forceinline__ WidePlace wide_place(int warp, int tile) {
-    if (FOUR_WARPS) return {warp % 4 * 16, (warp / 4 * 4 + tile) * 8};
+    if (FOUR_WARPS && HID == 64) return {warp % 4 * 16, (warp / 4 * 4 + tile) * 8};
+    if (FOUR_WARPS) return {warp * 16, tile * 8};
     int number = warp * WIDE_TILES + tile;
     return {number / N_TILES * 16, number % N_TILES * 8};
 }
@@ -259,7 +259,7 @@ __device__ __forceinline__ void add_wide(Stage& stage, int warp, OwnTiles& own) 
 __device__ __forceinline__ void wide_is_added(OwnTiles& own) {
 #if FOUR_WARPS
     wait_for_products<0>();
-    settle(own);
+    settle<WIDE_TILES>(own);
 #endif
 }
 
@@ -410,7 +410,7 @@ __device__ __forceinline__ void add_tile(int number, const NetShared& net, Stage
         rows_loss<N_NETS - 1>(net, stage, first, rows_left, h2, k, one, sums, packed);
     back_to_second(net, packed, h2, d2);
     stage_hidden(stage.d(2) + first * LDM, d2);
-    if (BLOCKS > 1 && FOUR_WARPS) load_hidden(h1[0], stage.h(1) + first * LDM);
+    if (FOUR_WARPS && (BLOCKS > 1 || HID > 64)) load_hidden(h1[0], stage.h(1) + first * LDM);
     back_to_first(net, d2, h1, d1);
     if (TIGHT) {
         publish();

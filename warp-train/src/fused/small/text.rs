@@ -392,8 +392,8 @@ pub(super) fn constants(config: &TrainConfig, index: usize) -> Vec<(&'static str
         ("ROWS", "1".into()),
         ("RANKS", config.world.size().to_string()),
         ("RELAYED", flag(is_relayed(&config.world))),
-        // Four warps multiply matrices of this size together.
-        ("FOUR_WARPS", flag(keys.hidden[0] == 64)),
+        // Four warps multiply matrices of these sizes together.
+        ("FOUR_WARPS", flag(keys.hidden[0] >= 64)),
     ];
     if !heads.is_empty() {
         constants.push(("HEADS", format!("{{{}}}", heads.join(", "))));
