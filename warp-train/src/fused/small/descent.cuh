@@ -119,7 +119,8 @@ struct Own {
         }
     };
 
-    __device__ __forceinline__ void load(int net, UpdateShared& shared, const Memory& from) {
+    // Finds the places, and with `reads` brings weights and moments from memory.
+    __device__ __forceinline__ void load(int net, UpdateShared& shared, const Memory& from, bool reads) {
         const float* arrays[3] = {from.parameters, from.exp_avg, from.exp_avg_sq};
         memory = from.state + group_thread();
 #pragma unroll
@@ -128,6 +129,7 @@ struct Own {
 #pragma unroll
             for (int i = 0; i < 4; ++i)
                 if (t >= WIDE_TILES) place[t - WIDE_TILES][i] = place_of(shared.net, places.at[i]);
+            if (!reads) continue;
 #pragma unroll
             for (int kind = 0; kind < 3; ++kind)
                 put(kind, t,
@@ -190,6 +192,15 @@ struct Own {
             put(2, t, v);
             show(net, t, w);
         }
+    }
+
+    // Gives the network the weights that all blocks have made.
+    __device__ __forceinline__ void show_all(NetShared& net) const {
+        float4 w[OWN_TILES];
+#pragma unroll
+        for (int t = 0; t < OWN_TILES; ++t) w[t] = get(0, t);
+#pragma unroll
+        for (int t = 0; t < OWN_TILES; ++t) show(net, t, w[t]);
     }
 
     // Gives the network the weights of tile `t`.

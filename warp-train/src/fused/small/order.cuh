@@ -19,6 +19,9 @@
 #define N_STAGES (HID * ROWS * BLOCKS <= 64 && (BLOCKS == 1 || KX <= 16) && !LEAN ? 2 : 1)
 // Whether a thread holds weights and moments in registers, which no piece of an update leaves to the next.
 #define KEEPS_STATE (OWN_TILES <= 6 && ROWS * BLOCKS == 1 && !LEAN && !RELAYED)
+// Whether instead each block of a network steps a slice of it, from which all blocks then take the new weights: a
+// barrier more, but nobody reads and writes the state of the whole network.
+#define STEPS_SLICES (!KEEPS_STATE && !LEAN && !RELAYED)
 // Doubles that a block reports: its part of the figures before the norm, then two per minibatch.
 #define FIGURE(name) ((int)(WARP_OFFSET(Figures, name) / sizeof(double)))
 #define N_PARTS FIGURE(grad_norm)

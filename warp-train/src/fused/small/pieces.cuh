@@ -150,7 +150,7 @@ __device__ __forceinline__ void learn_piece(UpdateShared& shared, const UpdateAr
     // step replaces all that is learned, and the first rows. The last piece needs no rows, but loads them like all others.
     Own mine;
     if (u == 0)
-        mine.load(here.net, shared, here.memory);
+        mine.load(here.net, shared, here.memory, true);
     else
         mine.find(here.net, shared, here.memory);
     if (learns) {
