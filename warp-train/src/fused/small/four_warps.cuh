@@ -11,7 +11,11 @@
 // Tiles of the second layer's gradients that one of eight warps owns.
 #define WIDE_TILES (HID * HID / 1024)
 
-typedef unsigned long long Operand;
+// Where a product finds an operand in shared memory, as two words: adding to both as one takes the compiler many
+// instructions more.
+struct Operand {
+    u32 low, high;
+};
 
 // Makes this thread's stores to shared memory known to the products of all who meet it at a barrier.
 __device__ __forceinline__ void publish() {
@@ -28,11 +32,10 @@ typedef float HalfSums[HALF_TILES][4];
 // A matrix at a multiple of 1,024 bytes whose groups of eight rows follow each other, swizzled by 128
 // bytes; `lead` bytes from one panel to the next, for what has its columns in more than one.
 __device__ __forceinline__ Operand operand(const void* matrix, int lead = 16) {
-    return (Operand)((shared_address(matrix) & 0x3ffffu) >> 4) | (Operand)(lead >> 4) << 16 |
-           (Operand)(1024 >> 4) << 32 | (Operand)1 << 62;
+    return {(shared_address(matrix) & 0x3ffffu) >> 4 | (u32)(lead >> 4) << 16, 1024u >> 4 | 1u << 30};
 }
 // `bytes` further on.
-__device__ __forceinline__ Operand further(Operand from, int bytes) { return from + (bytes >> 4); }
+__device__ __forceinline__ Operand further(Operand from, int bytes) { return {from.low + (bytes >> 4), from.high}; }
 
 // Products between start_products() and end_products() run on behind the thread's back;
 // wait_for_products() waits for all but the last `LEFT` such groups.
@@ -54,6 +57,10 @@ template <int TILES> __device__ __forceinline__ void settle(float (*c)[4]) {
 #define SUMS_OF_8(c) SUMS_OF_4(c), SUMS_OF_4(c + 4)
 #define SUMS_OF_16(c) SUMS_OF_8(c), SUMS_OF_8(c + 8)
 #define PRODUCT(n) "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." HALF_TYPE "." HALF_TYPE " "
+// The names a and b for operands whose words are these arguments of an instruction.
+#define OPERAND_A(low, high) ".reg .b64 a; mov.b64 a, {%" #low ", %" #high "}; "
+#define OPERAND_B(low, high) ".reg .b64 b; mov.b64 b, {%" #low ", %" #high "}; "
+#define WORDS_OF(operand) "r"((operand).low), "r"((operand).high)
 #define SUMS_16 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
 #define SUMS_32 SUMS_16 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
 #define SUMS_64                                                                                    \
@@ -65,23 +72,50 @@ template <int TILES> __device__ __forceinline__ void settle(float (*c)[4]) {
 template <bool TURNED, bool FIRST>
 __device__ __forceinline__ void mma_rows(HalfSums& c, const Hidden& a, int k, Operand b) {
 #if HID == 64
-    asm volatile(PRODUCT(32) "{" SUMS_16 "}, {%16,%17,%18,%19}, %20, %21, 1, 1, %22;"
+    asm volatile("{" OPERAND_B(20, 21) PRODUCT(32) "{" SUMS_16 "}, {%16,%17,%18,%19}, b, %22, 1, 1, %23;}"
                  : SUMS_OF_4(c)
 #else
-    asm volatile(PRODUCT(64) "{" SUMS_32 "}, {%32,%33,%34,%35}, %36, %37, 1, 1, %38;"
+    asm volatile("{" OPERAND_B(36, 37) PRODUCT(64) "{" SUMS_32 "}, {%32,%33,%34,%35}, b, %38, 1, 1, %39;}"
                  : SUMS_OF_8(c)
 #endif
                  : "r"(a[2 * k][0]), "r"(a[2 * k][1]), "r"(a[2 * k + 1][0]), "r"(a[2 * k + 1][1]),
-                   "l"(b), "n"(FIRST ? 0 : 1), "n"(TURNED ? 1 : 0));
+                   WORDS_OF(b), "n"(FIRST ? 0 : 1), "n"(TURNED ? 1 : 0));
 }
 // c += a b where both operands' rows are what is summed over: 64 columns of a by a half of b's, or by all where that
 // is what a group of four warps owns.
 __device__ __forceinline__ void mma_turned(float (*c)[4], Operand a, Operand b) {
 #if HID == 64
-    asm volatile(PRODUCT(32) "{" SUMS_16 "}, %16, %17, 1, 1, 1, 1, 1;" : SUMS_OF_4(c) : "l"(a), "l"(b));
+    asm volatile("{" OPERAND_A(16, 17) OPERAND_B(18, 19) PRODUCT(32) "{" SUMS_16 "}, a, b, 1, 1, 1, 1, 1;}"
+                 : SUMS_OF_4(c)
+                 : WORDS_OF(a), WORDS_OF(b));
 #else
-    asm volatile(PRODUCT(128) "{" SUMS_64 "}, %64, %65, 1, 1, 1, 1, 1;" : SUMS_OF_16(c) : "l"(a), "l"(b));
+    asm volatile("{" OPERAND_A(64, 65) OPERAND_B(66, 67) PRODUCT(128) "{" SUMS_64 "}, a, b, 1, 1, 1, 1, 1;}"
+                 : SUMS_OF_16(c)
+                 : WORDS_OF(a), WORDS_OF(b));
 #endif
+}
+
+// The same for few columns of b, 8 TILES.
+template <int TILES> __device__ __forceinline__ void mma_columns(float (*c)[4], Operand a, Operand b) {
+    static_assert(TILES >= 1 && TILES <= 4, "more columns than there are products for");
+    if constexpr (TILES == 1)
+        asm volatile("{" OPERAND_A(4, 5) OPERAND_B(6, 7) PRODUCT(8) "{%0,%1,%2,%3}, a, b, 1, 1, 1, 1, 1;}"
+                     : SUMS_OF_TILE(c, 0)
+                     : WORDS_OF(a), WORDS_OF(b));
+    else if constexpr (TILES == 2)
+        asm volatile("{" OPERAND_A(8, 9) OPERAND_B(10, 11) PRODUCT(16)
+                     "{%0,%1,%2,%3,%4,%5,%6,%7}, a, b, 1, 1, 1, 1, 1;}"
+                     : SUMS_OF_TILE(c, 0), SUMS_OF_TILE(c, 1)
+                     : WORDS_OF(a), WORDS_OF(b));
+    else if constexpr (TILES == 3)
+        asm volatile("{" OPERAND_A(12, 13) OPERAND_B(14, 15) PRODUCT(24)
+                     "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11}, a, b, 1, 1, 1, 1, 1;}"
+                     : SUMS_OF_TILE(c, 0), SUMS_OF_TILE(c, 1), SUMS_OF_TILE(c, 2)
+                     : WORDS_OF(a), WORDS_OF(b));
+    else
+        asm volatile("{" OPERAND_A(16, 17) OPERAND_B(18, 19) PRODUCT(32) "{" SUMS_16 "}, a, b, 1, 1, 1, 1, 1;}"
+                     : SUMS_OF_4(c)
+                     : WORDS_OF(a), WORDS_OF(b));
 }
 
 // Halves of the columns whose sums are held at once; one where two blocks share the registers.
@@ -171,18 +205,14 @@ __device__ __forceinline__ void back_to_first_together(const NetShared& net, con
     times_matrix<true>(d2, net.w2, begin, end);
 }
 
-// Adds the product of a tile's derivatives and activations to a group's gradients of the second layer: by each four
-// warps a half of its columns, or of its rows, where those are two panels.
+// Starts to add the product of a tile's derivatives and activations to a group's gradients of the second layer: by each
+// four warps a half of its columns, or of its rows, where those are two panels.
 __device__ __forceinline__ void add_wide_together(const unsigned short* d2, const unsigned short* h1,
-                                                  int n_rows, int warp, float (*own)[4]) {
-    int half = warp / 4;
+                                                  int n_rows, int half, float (*own)[4]) {
     Operand a = further(operand(d2), HID == 64 ? 0 : half * PANEL_BYTES);
     Operand b = HID == 64 ? further(operand(h1), half * 64) : operand(h1, PANEL_BYTES);
-    settle<WIDE_TILES>(own);
-    start_products();
 #pragma unroll
     for (int k = 0; k < n_rows / 16; ++k)
         mma_turned(own, further(a, k * 16 * 128), further(b, k * 16 * 128));
-    end_products();
 }
 #endif

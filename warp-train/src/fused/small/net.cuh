@@ -131,16 +131,17 @@ __device__ __forceinline__ void through_activation(const float (&d)[4], const u3
 // Activations of 16 rows: per 8 features a word for row lane / 4 and one for row lane / 4 + 8.
 typedef u32 Hidden[N_TILES][2];
 
-// The left operand of 16 R rows of inputs, rows LDX halves apart. Here and below R times 16 rows go
-// through a layer together, so that its weights are loaded once for all of them.
+// The left operand of 16 R rows of inputs, rows and units of a row so many halves apart. Here and below R times 16 rows
+// go through a layer together, so that its weights are loaded once for all of them.
 template <int R>
-__device__ __forceinline__ void load_inputs(u32 (&x)[R][KX / 16][4], const unsigned short* rows) {
+__device__ __forceinline__ void load_inputs(u32 (&x)[R][KX / 16][4], const unsigned short* rows, int row = LDX,
+                                            int unit = 8) {
     int lane = threadIdx.x & 31;
-    u32 address = shared_address(rows + (lane & 15) * LDX + (lane >> 4) * 8);
+    u32 address = shared_address(rows + (lane & 15) * row + (lane >> 4) * unit);
 #pragma unroll
     for (int r = 0; r < R; ++r) {
 #pragma unroll
-        for (int k = 0; k < KX / 16; ++k) load_4(x[r][k], address + (r * 16 * LDX + k * 16) * 2);
+        for (int k = 0; k < KX / 16; ++k) load_4(x[r][k], address + (r * 16 * row + k * 2 * unit) * 2);
     }
 }
 

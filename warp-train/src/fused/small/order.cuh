@@ -131,9 +131,9 @@ __device__ __forceinline__ const uint4* rest_at(const u32* records, u32 n_rows, 
     return (const uint4*)records + observations + (unsigned long long)number * (1 + RAW_UNITS);
 }
 
-// Sets rows of inputs to 0: columns beyond those that are stored stay so.
-__device__ __forceinline__ void clear_inputs(unsigned short* rows, int n_rows) {
-    for (int i = group_thread(); i < n_rows * LDX / 2; i += GROUP_THREADS) ((u32*)rows)[i] = 0u;
+// Sets so many halves of rows of inputs to 0: columns beyond those that are stored stay so.
+__device__ __forceinline__ void clear_inputs(unsigned short* rows, int n) {
+    for (int i = group_thread(); i < n / 2; i += GROUP_THREADS) ((u32*)rows)[i] = 0u;
 }
 
 // Sizes that the host needs to know; a block of the launch has `shared_bytes`.

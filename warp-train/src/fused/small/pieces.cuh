@@ -155,7 +155,7 @@ __device__ __forceinline__ void learn_piece(UpdateShared& shared, const UpdateAr
         mine.find(here.net, shared, here.memory);
     if (learns) {
         load_net(shared.net, here.memory.parameters, threadIdx.x, GROUP_THREADS);
-        for (int s = 0; s < N_STAGES; ++s) clear_inputs(shared.stage[s].x, TILE_ROWS);
+        for (int s = 0; s < N_STAGES; ++s) clear_inputs(shared.stage[s].x, TILE_INPUTS);
         read_all_moments(shared, here.run, p.all_moments, u);
     }
     Minibatches minibatches(here.net, here.run, a.records, here.blocks, here.now, nullptr, learns ? u : 0);

@@ -200,7 +200,7 @@ __device__ __forceinline__ void prepare(UpdateShared& shared, const UpdateArgs& 
     const SmallRun& run = a.run;
     NetworkBlocks everybody = {blockIdx.x, gridDim.x};
     constexpr int value_net = SHARED_TRUNK ? 0 : 1;
-    clear_inputs(shared.value_rows.x, 8 * 32);
+    clear_inputs(shared.value_rows.x, 8 * 32 * LDX);
     load_net(shared.net, a.parameters + value_net * N_PARAMETERS, threadIdx.x, GROUP_THREADS);
     learn_factors(a.normaliser, (double)N_STEPS * run.n_rows, everybody.own, everybody.n);
     __syncthreads();
@@ -222,7 +222,7 @@ __device__ __forceinline__ void update(const UpdateArgs& a, AllRanks& ranks) {
         read_moments(shared, a.totals, run, gridDim.x,
                      [&](int entry, double x) { return ranks(entry, x); });
     __syncthreads();
-    for (int s = 0; s < N_STAGES; ++s) clear_inputs(shared.stage[s].x, TILE_ROWS);
+    for (int s = 0; s < N_STAGES; ++s) clear_inputs(shared.stage[s].x, TILE_INPUTS);
     bool actor = SHARED_TRUNK || blockIdx.x < run.actor_blocks;
     u32 first = actor ? 0u : run.actor_blocks, offset = actor ? 0u : N_PARAMETERS;
     NetworkBlocks blocks = {blockIdx.x - first, SHARED_TRUNK ? gridDim.x
