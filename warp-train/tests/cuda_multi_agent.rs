@@ -20,7 +20,7 @@ use warp_train::native::cuda::CudaLearner;
 use warp_train::rollout::Rollout;
 
 /// Policies, networks, starts, and every number of replicas that a warp takes: a name and keys.
-const CASES: [Case; 12] = [
+const CASES: [Case; 13] = [
     (
         "a2c, one policy for two groups",
         "env_id = \"tag_gridworld\"\nnum_envs = 43\nnum_steps = 30\nalgorithm = \"a2c\"\n\
@@ -83,6 +83,12 @@ const CASES: [Case; 12] = [
          num_minibatches = 1\nupdate_epochs = 1\nnorm_obs = true\nnorm_reward = true\n[env]\n\
          num_taggers = 4\ngrid_length = 5\nepisode_length = 5\n\
          [policy.all]\ngroups = [\"tagger\", \"runner\"]",
+    ),
+    (
+        "normalised observations, 8 replicas a warp",
+        "env_id = \"tag_gridworld\"\nnum_envs = 4100\nnum_steps = 4\nhidden = [64, 64]\n\
+         num_minibatches = 1\nupdate_epochs = 1\nnorm_obs = true\n[env]\nnum_taggers = 4\n\
+         grid_length = 6\nepisode_length = 3",
     ),
     (
         "normalised observations, 16 replicas a warp",
