@@ -217,17 +217,22 @@ struct Own {
     }
 };
 
-// Loads a lane's part of its warp's rows of a tile; rows beyond the minibatch are zeros.
+// Loads a lane's part of its warp's rows of a tile; rows beyond the minibatch are zeros. Where lanes have units of
+// several rows, each finds one row for all.
 __device__ __forceinline__ void load_rows(const u32* records, const EpochOrder& order, u32 first, u32 end,
                                           uint4 (&loaded)[LANE_UNITS]) {
+    constexpr bool shares = LANE_UNITS > 1 && MINIBATCHES > 1;
     int lane = threadIdx.x & 31;
+    u32 found = first + lane % WARP_ROWS;
+    if (shares) found = order.at(found < end ? found : end - 1);
 #pragma unroll
     for (int i = 0; i < LANE_UNITS; ++i) {
         int unit = lane + 32 * i;
         u32 at = first + unit / RECORD_UNITS;
+        u32 shared_row = shares ? __shfl_sync(0xffffffffu, found, unit / RECORD_UNITS % 32) : 0u;
         loaded[i] = make_uint4(0u, 0u, 0u, 0u);
         if (unit < WARP_ROWS * RECORD_UNITS && at < end) {
-            u32 row = order.at(at);
+            u32 row = shares ? shared_row : order.at(at);
             int part = unit % RECORD_UNITS;
             const uint4* from = record_at(records, row) + part;
             if (APART && part >= X_UNITS) from = rest_at(records, order.n / N_STEPS, row) + part - X_UNITS;
