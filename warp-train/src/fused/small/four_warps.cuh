@@ -176,8 +176,21 @@ __device__ __forceinline__ void times_matrix(const Hidden& a, const unsigned sho
     }
 }
 
-// As second_layer(), for 16 rows.
-__device__ __forceinline__ void second_layer_together(const NetShared& net, const Hidden& h1, Hidden& h2) {
+// Writes a half of the columns of a warp's rows into the stage: before the other half's products are waited for, or the
+// compiler waits for them first.
+__device__ __forceinline__ void stage_half(unsigned short* where, const Hidden& h, int half) {
+    int lane = threadIdx.x & 31;
+    u32 address = shared_address(where) + unit_at(lane & 15, lane >> 4);
+#pragma unroll
+    for (int i = 0; i < M_TILES / 2; ++i) {
+        int p = half * (M_TILES / 2) + i;
+        store_4(along_row(address, p * 32), h[2 * p][0], h[2 * p][1], h[2 * p + 1][0], h[2 * p + 1][1]);
+    }
+}
+
+// As second_layer(), for 16 rows; writes them into the stage, too.
+__device__ __forceinline__ void second_layer_together(const NetShared& net, const Hidden& h1, Hidden& h2,
+                                                      unsigned short* stage) {
     auto begin = [&](HalfSums& c, int half) {
 #pragma unroll
         for (int i = 0; i < HALF_TILES; ++i) {
@@ -189,18 +202,20 @@ __device__ __forceinline__ void second_layer_together(const NetShared& net, cons
     auto end = [&](const HalfSums& c, int half) {
 #pragma unroll
         for (int i = 0; i < HALF_TILES; ++i) pack_active(c[i], h2[half * HALF_TILES + i]);
+        stage_half(stage, h2, half);
     };
     times_matrix<false>(h1, net.w2, begin, end);
 }
 
-// As back_to_first().
-__device__ __forceinline__ void back_to_first_together(const NetShared& net, const Hidden& d2,
-                                                       const Hidden& h1, Hidden& d1) {
+// As back_to_first(); writes them into the stage, too, if there is a place.
+__device__ __forceinline__ void back_to_first_together(const NetShared& net, const Hidden& d2, const Hidden& h1,
+                                                       Hidden& d1, unsigned short* stage) {
     auto begin = [](HalfSums&, int) {};
     auto end = [&](const HalfSums& c, int half) {
 #pragma unroll
         for (int i = 0; i < HALF_TILES; ++i)
             through_activation(c[i], h1[half * HALF_TILES + i], d1[half * HALF_TILES + i]);
+        if (stage) stage_half(stage, d1, half);
     };
     times_matrix<true>(d2, net.w2, begin, end);
 }

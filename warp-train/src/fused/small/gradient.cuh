@@ -212,11 +212,9 @@ __device__ __forceinline__ void back_to_second(const NetShared& net, const u32 (
     }
 }
 
+#if !FOUR_WARPS
 __device__ __forceinline__ void back_to_first(const NetShared& net, const Hidden (&d2)[ROWS],
                                               const Hidden (&h1)[ROWS], Hidden (&d1)[ROWS]) {
-#if FOUR_WARPS
-    back_to_first_together(net, d2[0], h1[0], d1[0]);
-#else
     constexpr int n = pairs<ROWS>();
     int lane = threadIdx.x & 31;
     int row = (lane & 7) + ((lane >> 3) & 1) * 8, column = (lane >> 4) * 8;
@@ -244,8 +242,8 @@ __device__ __forceinline__ void back_to_first(const NetShared& net, const Hidden
                 through_activation(c[r][i], h1[r][2 * first + i], d1[r][2 * first + i]);
         }
     }
-#endif
 }
+#endif
 
 // A small product by one warp, whose result is added to `sums`.
 __device__ __forceinline__ void add_job(const Job& job, float (&sums)[4]) {
@@ -469,11 +467,11 @@ __device__ __forceinline__ void add_tile(int number, const NetShared& net, Stage
     first_layer<ROWS>(net, x, h1);
     stage_hidden(stage.h(1) + first * LDM, h1);
 #if FOUR_WARPS
-    second_layer_together(net, h1[0], h2[0]);
+    second_layer_together(net, h1[0], h2[0], stage.h(2) + first * LDM);
 #else
     second_layer<ROWS>(net, h1, h2);
-#endif
     stage_hidden(stage.h(2) + first * LDM, h2);
+#endif
     if (number == 0)
         rows_loss<0>(net, stage, first, rows_left, h2, k, one, sums, packed);
     else
@@ -481,7 +479,12 @@ __device__ __forceinline__ void add_tile(int number, const NetShared& net, Stage
     back_to_second(net, packed, h2, d2);
     stage_hidden(stage.d(2) + first * LDM, d2);
     if (FOUR_WARPS && (BLOCKS > 1 || HID > 64)) load_hidden(h1[0], stage.h(1) + first * LDM);
+#if FOUR_WARPS
+    back_to_first_together(net, d2[0], h1[0], d1[0], TIGHT ? nullptr : stage.d(1) + first * LDM);
+#else
     back_to_first(net, d2, h1, d1);
+    if (!TIGHT) stage_hidden(stage.d(1) + first * LDM, d1);
+#endif
 #if TIGHT
     publish();
     group_wait(group);
@@ -489,9 +492,10 @@ __device__ __forceinline__ void add_tile(int number, const NetShared& net, Stage
     add_small(stage, warp, own, true);
     wide_is_added(own);
     group_wait(group);
-#endif
     stage_hidden(stage.d(1) + first * LDM, d1);
-    if (!TIGHT) publish();
+#else
+    publish();
+#endif
     group_wait(group);
 #if SMALL_TOGETHER
     add_gradients(stage, warp, own);
