@@ -20,21 +20,23 @@ __device__ __forceinline__ float reduce_slice(UpdateShared& shared, const float4
     u32 own = blockIdx.x - first_block, per_block = (quads + n_blocks - 1) / n_blocks;
     u32 wide = per_block < GROUP_THREADS ? per_block : GROUP_THREADS;
     u32 n_parts = GROUP_THREADS / wide, part = threadIdx.x / wide, column = threadIdx.x % wide;
+    // Loads under way at once: all where a slice leaves few threads for each part of it.
+    constexpr int at_once = OWN_TILES > 8 ? 24 : 8;
     float squares = 0.0f;
     for (u32 base = 0; base < per_block; base += wide) {
         u32 quad = own * per_block + base + column;
         bool mine = part < n_parts && base + column < per_block && quad < quads;
         float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-        for (u32 b = part; b < n_blocks && mine; b += 8 * n_parts) {
-            float4 x[8];
+        for (u32 b = part; b < n_blocks && mine; b += at_once * n_parts) {
+            float4 x[at_once];
 #pragma unroll
-            for (int i = 0; i < 8; ++i) {
+            for (int i = 0; i < at_once; ++i) {
                 u32 block = b + i * n_parts;
                 x[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
                 if (block < n_blocks) x[i] = __ldcg(partials + (first_block + block) * quads + quad);
             }
 #pragma unroll
-            for (int i = 0; i < 8; ++i) {
+            for (int i = 0; i < at_once; ++i) {
                 sum.x += x[i].x;
                 sum.y += x[i].y;
                 sum.z += x[i].z;
