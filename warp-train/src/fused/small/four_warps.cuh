@@ -97,24 +97,15 @@ __device__ __forceinline__ void mma_turned(float (*c)[4], Operand a, Operand b) 
 
 // The same for few columns of b, 8 TILES.
 template <int TILES> __device__ __forceinline__ void mma_columns(float (*c)[4], Operand a, Operand b) {
-    static_assert(TILES >= 1 && TILES <= 4, "more columns than there are products for");
+    static_assert(TILES == 1 || TILES == 2, "more columns than there are products for");
     if constexpr (TILES == 1)
         asm volatile("{" OPERAND_A(4, 5) OPERAND_B(6, 7) PRODUCT(8) "{%0,%1,%2,%3}, a, b, 1, 1, 1, 1, 1;}"
                      : SUMS_OF_TILE(c, 0)
                      : WORDS_OF(a), WORDS_OF(b));
-    else if constexpr (TILES == 2)
+    else
         asm volatile("{" OPERAND_A(8, 9) OPERAND_B(10, 11) PRODUCT(16)
                      "{%0,%1,%2,%3,%4,%5,%6,%7}, a, b, 1, 1, 1, 1, 1;}"
                      : SUMS_OF_TILE(c, 0), SUMS_OF_TILE(c, 1)
-                     : WORDS_OF(a), WORDS_OF(b));
-    else if constexpr (TILES == 3)
-        asm volatile("{" OPERAND_A(12, 13) OPERAND_B(14, 15) PRODUCT(24)
-                     "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11}, a, b, 1, 1, 1, 1, 1;}"
-                     : SUMS_OF_TILE(c, 0), SUMS_OF_TILE(c, 1), SUMS_OF_TILE(c, 2)
-                     : WORDS_OF(a), WORDS_OF(b));
-    else
-        asm volatile("{" OPERAND_A(16, 17) OPERAND_B(18, 19) PRODUCT(32) "{" SUMS_16 "}, a, b, 1, 1, 1, 1, 1;}"
-                     : SUMS_OF_4(c)
                      : WORDS_OF(a), WORDS_OF(b));
 }
 

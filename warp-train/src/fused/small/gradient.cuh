@@ -32,13 +32,14 @@
 #define RAW_UNITS (CONTINUOUS ? (ACTION_WORDS + 3) / 4 : 0)
 #define RECORD_UNITS (X_UNITS + 1 + RAW_UNITS)
 
-// Whether four warps make the small products together, too.
-#define SMALL_TOGETHER (FOUR_WARPS && !LEAN)
+// Whether four warps make the small products together, too. With 64 features that takes longer: a product of few
+// columns takes as long as its left operand is read.
+#define SMALL_TOGETHER (FOUR_WARPS && HID > 64)
 // Tiles of the gradients that a warp owns beside WIDE_TILES of the second layer, each of a small product, of which the
 // last is one warp's.
 #define X_TILES ((OBS + 1 + 7) / 8)
 #define N_JOBS (M_TILES * (X_TILES + 2) + 1)
-#define SMALL_TILES (!SMALL_TOGETHER ? (N_JOBS + 7) / 8 : HID == 64 ? X_TILES + 1 : X_TILES + 3)
+#define SMALL_TILES (SMALL_TOGETHER ? X_TILES + 3 : (N_JOBS + 7) / 8)
 #define OWN_TILES (WIDE_TILES + SMALL_TILES)
 // Halves from one row of a tile's inputs to the next, and from one unit of a row to the next.
 #define X_ROW (SMALL_TOGETHER ? 8 : LDX)
@@ -90,14 +91,8 @@ __device__ __forceinline__ Job small_job(Stage& stage, int number) {
 // The number of the small product whose result is a warp's small tile `slot`; N_JOBS for none. See add_gradients().
 __device__ __forceinline__ int job_of(int warp, int slot) {
     if (!SMALL_TOGETHER) return warp + 8 * slot;
-    int kind = slot, m = warp % M_TILES;
-    if (HID == 64) {
-        bool first_layer = warp < 4, of_inputs = slot < X_TILES;
-        if (first_layer && !of_inputs) return warp == OBS / 16 ? N_JOBS - 1 : N_JOBS;
-        if (!first_layer) kind = of_inputs ? (slot == OBS / 8 ? X_TILES : X_TILES + 2) : X_TILES + 1;
-    }
-    if (kind < X_TILES + 2) return kind * M_TILES + m;
-    return HID > 64 && warp == 0 ? N_JOBS - 1 : N_JOBS;
+    if (slot < X_TILES + 2) return slot * M_TILES + warp;
+    return warp == 0 ? N_JOBS - 1 : N_JOBS;
 }
 
 // Where a wide tile of a warp begins in the second layer's matrix.
@@ -259,42 +254,32 @@ __device__ __forceinline__ void add_job(const Job& job, float (&sums)[4]) {
 }
 
 #if SMALL_TOGETHER
-// Operands without swizzle: columns of inputs, or the derivatives at the outputs; 16 rows further on are 256 bytes.
+// A right operand without swizzle: columns of inputs, or the derivatives at the outputs; 16 rows further on are 256
+// bytes.
 __device__ __forceinline__ Operand columns_at(const unsigned short* units) {
     return {(shared_address(units) & 0x3ffffu) >> 4 | 128u >> 4 << 16, 2u * X_UNIT >> 4};
 }
 
-// Adds the product of a matrix's columns `a`, 64 of them with 16 rows `step` bytes further on, and of 8 TILES columns `b`.
-template <int TILES>
-__device__ __forceinline__ void add_columns(float (*sums)[4], Operand a, Operand b, int step = 16 * 128) {
+// Adds the product of 64 columns of a matrix and 8 TILES columns of another.
+template <int TILES> __device__ __forceinline__ void add_columns(float (*sums)[4], Operand a, Operand b) {
 #pragma unroll
-    for (int k = 0; k < TILE_ROWS / 16; ++k) mma_columns<TILES>(sums, further(a, k * step), further(b, k * 16 * 16));
+    for (int k = 0; k < TILE_ROWS / 16; ++k)
+        mma_columns<TILES>(sums, further(a, k * 16 * 128), further(b, k * 16 * 16));
 }
 
-// Adds the tile in the stage to this warp's part of all gradients. Of 128 features each four warps have 64; of 64 the
-// first four warps have what the first layer's derivatives are multiplied by, and the others what the second's are:
-// all of them then make the same products, with other operands.
+// Adds the tile in the stage to this warp's part of all gradients: each four warps have 64 of the features.
 __device__ __forceinline__ void add_gradients(Stage& stage, int warp, OwnTiles& own) {
     float(*small)[4] = own + WIDE_TILES;
-    Operand inputs = columns_at(stage.x), outputs = columns_at(stage.out);
     // Of all lanes the same, which the compiler then knows.
-    int group = __shfl_sync(0xffffffffu, warp / 4, 0);
+    int group = __shfl_sync(0xffffffffu, warp / 4, 0), panel = group * PANEL_BYTES;
     settle<OWN_TILES>(own);
     start_products();
     add_wide_together(stage.d(2), stage.h(1), TILE_ROWS, group, own);
-#if HID == 64
-    add_columns<X_TILES>(small, operand(group == 0 ? stage.d(1) : stage.d(2)), inputs);
-    add_columns<1>(small + X_TILES, group == 0 ? inputs : operand(stage.h(2)), outputs,
-                   group == 0 ? 16 * 16 : 16 * 128);
-    end_products();
-#else
-    int panel = group * PANEL_BYTES;
-    add_columns<X_TILES>(small, further(operand(stage.d(1)), panel), inputs);
+    add_columns<X_TILES>(small, further(operand(stage.d(1)), panel), columns_at(stage.x));
     add_columns<1>(small + X_TILES, further(operand(stage.d(2)), panel), columns_at(stage.x + OBS / 8 * X_UNIT));
-    add_columns<1>(small + X_TILES + 1, further(operand(stage.h(2)), panel), outputs);
+    add_columns<1>(small + X_TILES + 1, further(operand(stage.h(2)), panel), columns_at(stage.out));
     end_products();
     if (warp == 0) add_job(small_job(stage, N_JOBS - 1), small[X_TILES + 2]);
-#endif
     wait_for_products<0>();
     settle<OWN_TILES>(own);
 }
