@@ -20,7 +20,7 @@ use warp_train::native::cuda::CudaLearner;
 use warp_train::rollout::Rollout;
 
 /// Policies, networks, starts, and every number of replicas that a warp takes: a name and keys.
-const CASES: [Case; 12] = [
+const CASES: [Case; 13] = [
     (
         "a2c, one policy for two groups",
         "env_id = \"tag_gridworld\"\nnum_envs = 43\nnum_steps = 30\nalgorithm = \"a2c\"\n\
@@ -85,6 +85,12 @@ const CASES: [Case; 12] = [
          [policy.all]\ngroups = [\"tagger\", \"runner\"]",
     ),
     (
+        "normalised observations, 8 replicas a warp",
+        "env_id = \"tag_gridworld\"\nnum_envs = 4100\nnum_steps = 4\nhidden = [64, 64]\n\
+         num_minibatches = 1\nupdate_epochs = 1\nnorm_obs = true\n[env]\nnum_taggers = 4\n\
+         grid_length = 6\nepisode_length = 3",
+    ),
+    (
         "normalised observations, 16 replicas a warp",
         "env_id = \"tag_gridworld\"\nnum_envs = 12300\nnum_steps = 4\nhidden = [64, 64]\n\
          num_minibatches = 1\nupdate_epochs = 1\nnorm_obs = true\n[env]\nnum_taggers = 4\n\
@@ -111,7 +117,7 @@ const SHARDS: [Case; 3] = [
     ),
     (
         "two shards, a row per thread",
-        "env_id = \"tag_gridworld\"\nnum_envs = 1200\nnum_steps = 6\nhidden = [32, 32]\nupdate_epochs = 2\n\
+        "env_id = \"tag_gridworld\"\nnum_envs = 6200\nnum_steps = 3\nhidden = [32, 32]\nupdate_epochs = 2\n\
          num_minibatches = 2\nshards = 2\n[env]\nnum_taggers = 4\ngrid_length = 6\nepisode_length = 4",
     ),
 ];
@@ -122,7 +128,7 @@ fn main() -> ExitCode {
         println!("ignored: {reason}");
     }
     let mut trials = Vec::new();
-    for (name, keys) in [CASES[0], CASES[3], CASES[6], CASES[11]] {
+    for (name, keys) in [CASES[0], CASES[3], CASES[6], CASES[12]] {
         let trial = |test: &str, run: fn(&str) -> Result<()>| {
             Trial::test(format!("cuda_multi_agent_bf16_{test}: {name}"), move || run(keys))
                 .with_ignored_flag(no_device.is_some())

@@ -166,7 +166,13 @@ __device__ __forceinline__ void collect_few(Replica& replica, const Env& env, co
 }
 
 #if TOGETHER == FEW_REPLICAS
-extern "C" __global__ void __launch_bounds__(FEW_THREADS)
+// Two blocks of eight warps find room on a multiprocessor, as those of fewer do by themselves.
+#if HID > 64
+#define FEW_BOUNDS __launch_bounds__(FEW_THREADS, 2)
+#else
+#define FEW_BOUNDS __launch_bounds__(FEW_THREADS)
+#endif
+extern "C" __global__ void FEW_BOUNDS
     small_collect(WarpRun world, WarpArrays arrays, WarpTables tables,
                   const CollectArgs a) {
     __shared__ NetShared net;

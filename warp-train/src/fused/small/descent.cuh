@@ -119,7 +119,8 @@ struct Own {
         }
     };
 
-    __device__ __forceinline__ void load(int net, UpdateShared& shared, const Memory& from) {
+    // Finds the places, and with `reads` brings weights and moments from memory.
+    __device__ __forceinline__ void load(int net, UpdateShared& shared, const Memory& from, bool reads) {
         const float* arrays[3] = {from.parameters, from.exp_avg, from.exp_avg_sq};
         memory = from.state + group_thread();
 #pragma unroll
@@ -128,6 +129,7 @@ struct Own {
 #pragma unroll
             for (int i = 0; i < 4; ++i)
                 if (t >= WIDE_TILES) place[t - WIDE_TILES][i] = place_of(shared.net, places.at[i]);
+            if (!reads) continue;
 #pragma unroll
             for (int kind = 0; kind < 3; ++kind)
                 put(kind, t,
@@ -192,6 +194,15 @@ struct Own {
         }
     }
 
+    // Gives the network the weights that all blocks have made.
+    __device__ __forceinline__ void show_all(NetShared& net) const {
+        float4 w[OWN_TILES];
+#pragma unroll
+        for (int t = 0; t < OWN_TILES; ++t) w[t] = get(0, t);
+#pragma unroll
+        for (int t = 0; t < OWN_TILES; ++t) show(net, t, w[t]);
+    }
+
     // Gives the network the weights of tile `t`.
     __device__ __forceinline__ void show(NetShared& net, int t, float4 w) const {
         if (t < WIDE_TILES) {
@@ -206,17 +217,22 @@ struct Own {
     }
 };
 
-// Loads a lane's part of its warp's rows of a tile; rows beyond the minibatch are zeros.
+// Loads a lane's part of its warp's rows of a tile; rows beyond the minibatch are zeros. Where lanes have units of
+// several rows, each finds one row for all.
 __device__ __forceinline__ void load_rows(const u32* records, const EpochOrder& order, u32 first, u32 end,
                                           uint4 (&loaded)[LANE_UNITS]) {
+    constexpr bool shares = LANE_UNITS > 1 && MINIBATCHES > 1;
     int lane = threadIdx.x & 31;
+    u32 found = first + lane % WARP_ROWS;
+    if (shares) found = order.at(found < end ? found : end - 1);
 #pragma unroll
     for (int i = 0; i < LANE_UNITS; ++i) {
         int unit = lane + 32 * i;
         u32 at = first + unit / RECORD_UNITS;
+        u32 shared_row = shares ? __shfl_sync(0xffffffffu, found, unit / RECORD_UNITS % 32) : 0u;
         loaded[i] = make_uint4(0u, 0u, 0u, 0u);
         if (unit < WARP_ROWS * RECORD_UNITS && at < end) {
-            u32 row = order.at(at);
+            u32 row = shares ? shared_row : order.at(at);
             int part = unit % RECORD_UNITS;
             const uint4* from = record_at(records, row) + part;
             if (APART && part >= X_UNITS) from = rest_at(records, order.n / N_STEPS, row) + part - X_UNITS;

@@ -178,7 +178,7 @@ __device__ __forceinline__ void few_replicas_update(FewReplicasShared& all, cons
     NormaliserArgs normaliser = normaliser_of(few_replicas, number);
     // In the block that collects, which is the first with SPREAD.
     if (net == 0) learn_factors(normaliser, (double)N_STEPS * run.n_rows, 0u, 1u);
-    clear_inputs(shared.value_rows.x, 8 * 32);
+    clear_inputs(shared.value_rows.x, 8 * 32 * LDX);
     if (LOCAL_SHARDS == 1 && threadIdx.x < EPOCHS) all.keys[threadIdx.x] = Order::key_of(run, threadIdx.x);
     // Every network is in its place.
     learners_wait();
@@ -233,7 +233,7 @@ __device__ __forceinline__ void few_replicas_learn(int net, FewReplicasShared& a
     Weights<OUTPUTS> mine(net, shared);
     u32 n_blocks = gridDim.x / FEW_REPLICAS_BLOCKS, own = blockIdx.x / FEW_REPLICAS_BLOCKS, other = own + n_blocks;
     u32 held = own;
-    clear_inputs(shared.stage[0].x, TILE_ROWS);
+    clear_inputs(shared.stage[0].x, TILE_INPUTS);
     load_net(shared.net, memory_of(few_replicas, own, net).parameters, group_thread(), GROUP_THREADS);
 #pragma unroll 1
     for (u32 number = own; number < few_replicas.run.n_runs; number += n_blocks)

@@ -32,20 +32,27 @@
 #define RAW_UNITS (CONTINUOUS ? (ACTION_WORDS + 3) / 4 : 0)
 #define RECORD_UNITS (X_UNITS + 1 + RAW_UNITS)
 
-// Tiles of the gradients that a warp owns: of the second layer, and of all the rest.
-#define WIDE_TILES (HID * HID / 1024)
+// Whether four warps make the small products together, too. With 64 features that takes longer: a product of few
+// columns takes as long as its left operand is read.
+#define SMALL_TOGETHER (FOUR_WARPS && HID > 64)
+// Tiles of the gradients that a warp owns beside WIDE_TILES of the second layer, each of a small product, of which the
+// last is one warp's.
 #define X_TILES ((OBS + 1 + 7) / 8)
 #define N_JOBS (M_TILES * (X_TILES + 2) + 1)
-#define SMALL_TILES ((N_JOBS + 7) / 8)
+#define SMALL_TILES (SMALL_TOGETHER ? X_TILES + 3 : (N_JOBS + 7) / 8)
 #define OWN_TILES (WIDE_TILES + SMALL_TILES)
+// Halves from one row of a tile's inputs to the next, and from one unit of a row to the next.
+#define X_ROW (SMALL_TOGETHER ? 8 : LDX)
+#define X_UNIT (SMALL_TOGETHER ? 8 * TILE_ROWS : 8)
+#define TILE_INPUTS (TILE_ROWS * (SMALL_TOGETHER ? KX : LDX))
 
 typedef float OwnTiles[OWN_TILES][4];
 
 // What a tile leaves for the gradients of the weights.
 struct __align__(MATRIX_BYTES) Stage {
-    unsigned short hidden[2][TILE_ROWS * LDM];
-    unsigned short slopes[TIGHT ? 1 : 2][TILE_ROWS * LDM];
-    unsigned short x[TILE_ROWS * LDX];
+    unsigned short hidden[2][MATRIX_HALVES(TILE_ROWS)];
+    unsigned short slopes[TIGHT ? 1 : 2][MATRIX_HALVES(TILE_ROWS)];
+    unsigned short x[TILE_INPUTS];
     unsigned short out[TILE_ROWS * 8];
     // Beside the observations, as stored.
     uint4 rest[TILE_ROWS * (1 + RAW_UNITS)];
@@ -71,14 +78,21 @@ __device__ __forceinline__ Job small_job(Stage& stage, int number) {
     job.early = kind >= X_TILES;
     bool last = kind >= X_TILES + 2;
     const unsigned short* rows = kind < X_TILES ? stage.d(1) : kind == X_TILES ? stage.d(2) : stage.h(2);
-    job.a = last ? shared_address(stage.x + row * LDX + (OBS / 16 * 2 + unit) * 8)
+    job.a = last ? shared_address(stage.x + row * X_ROW + (OBS / 16 * 2 + unit) * X_UNIT)
                  : shared_address(rows) + unit_at(row, 2 * m + unit);
-    job.a_width = last ? LDX : LDM;
+    job.a_width = last ? X_ROW : LDM;
     const unsigned short* right =
-        kind < X_TILES ? stage.x + kind * 8 : kind == X_TILES ? stage.x + OBS / 8 * 8 : stage.out;
-    job.b_width = kind <= X_TILES ? LDX : 8;
+        kind < X_TILES ? stage.x + kind * X_UNIT : kind == X_TILES ? stage.x + OBS / 8 * X_UNIT : stage.out;
+    job.b_width = kind <= X_TILES ? X_ROW : 8;
     job.b = shared_address(right + lane * job.b_width);
     return job;
+}
+
+// The number of the small product whose result is a warp's small tile `slot`; N_JOBS for none. See add_gradients().
+__device__ __forceinline__ int job_of(int warp, int slot) {
+    if (!SMALL_TOGETHER) return warp + 8 * slot;
+    if (slot < X_TILES + 2) return slot * M_TILES + warp;
+    return warp == 0 ? N_JOBS - 1 : N_JOBS;
 }
 
 // Where a wide tile of a warp begins in the second layer's matrix.
@@ -86,7 +100,8 @@ struct WidePlace {
     int row, column;
 };
 __device__ __forceinline__ WidePlace wide_place(int warp, int tile) {
-    if (FOUR_WARPS) return {warp % 4 * 16, (warp / 4 * 4 + tile) * 8};
+    if (FOUR_WARPS && HID == 64) return {warp % 4 * 16, (warp / 4 * 4 + tile) * 8};
+    if (FOUR_WARPS) return {warp * 16, tile * 8};
     int number = warp * WIDE_TILES + tile;
     return {number / N_TILES * 16, number % N_TILES * 8};
 }
@@ -120,7 +135,7 @@ __device__ __forceinline__ int own_parameter(int net, int warp, int lane, int ti
         WidePlace at = wide_place(warp, tile);
         return AT_W2 + (at.row + row) * HID + at.column + column;
     }
-    int number = warp + 8 * (tile - WIDE_TILES);
+    int number = job_of(warp, tile - WIDE_TILES);
     SmallPlaces places = small_places(net, number);
     bool exists = (u32)(column - places.first_column) < (u32)places.columns;
     exists &= (places.row < 0) | (row == places.row);
@@ -192,11 +207,9 @@ __device__ __forceinline__ void back_to_second(const NetShared& net, const u32 (
     }
 }
 
+#if !FOUR_WARPS
 __device__ __forceinline__ void back_to_first(const NetShared& net, const Hidden (&d2)[ROWS],
                                               const Hidden (&h1)[ROWS], Hidden (&d1)[ROWS]) {
-#if FOUR_WARPS
-    back_to_first_together(net, d2[0], h1[0], d1[0]);
-#else
     constexpr int n = pairs<ROWS>();
     int lane = threadIdx.x & 31;
     int row = (lane & 7) + ((lane >> 3) & 1) * 8, column = (lane >> 4) * 8;
@@ -224,14 +237,61 @@ __device__ __forceinline__ void back_to_first(const NetShared& net, const Hidden
                 through_activation(c[r][i], h1[r][2 * first + i], d1[r][2 * first + i]);
         }
     }
+}
 #endif
+
+// A small product by one warp, whose result is added to `sums`.
+__device__ __forceinline__ void add_job(const Job& job, float (&sums)[4]) {
+#pragma unroll
+    for (int k = 0; k < TILE_ROWS / 16; k += 2) {
+        u32 a[4], other[4], b[4];
+        load_4_turned(b, job.b + k * 16 * job.b_width * 2);
+        load_4_turned(a, job.a + k * 16 * job.a_width * 2);
+        load_4_turned(other, job.a + (k + 1) * 16 * job.a_width * 2);
+        mma16(sums, a[0], a[1], a[2], a[3], b[0], b[1]);
+        mma16(sums, other[0], other[1], other[2], other[3], b[2], b[3]);
+    }
 }
 
+#if SMALL_TOGETHER
+// A right operand without swizzle: columns of inputs, or the derivatives at the outputs; 16 rows further on are 256
+// bytes.
+__device__ __forceinline__ Operand columns_at(const unsigned short* units) {
+    return {(shared_address(units) & 0x3ffffu) >> 4 | 128u >> 4 << 16, 2u * X_UNIT >> 4};
+}
+
+// Adds the product of 64 columns of a matrix and 8 TILES columns of another.
+template <int TILES> __device__ __forceinline__ void add_columns(float (*sums)[4], Operand a, Operand b) {
+#pragma unroll
+    for (int k = 0; k < TILE_ROWS / 16; ++k)
+        mma_columns<TILES>(sums, further(a, k * 16 * 128), further(b, k * 16 * 16));
+}
+
+// Adds the tile in the stage to this warp's part of all gradients: each four warps have 64 of the features.
+__device__ __forceinline__ void add_gradients(Stage& stage, int warp, OwnTiles& own) {
+    float(*small)[4] = own + WIDE_TILES;
+    // Of all lanes the same, which the compiler then knows.
+    int group = __shfl_sync(0xffffffffu, warp / 4, 0), panel = group * PANEL_BYTES;
+    settle<OWN_TILES>(own);
+    start_products();
+    add_wide_together(stage.d(2), stage.h(1), TILE_ROWS, group, own);
+    add_columns<X_TILES>(small, further(operand(stage.d(1)), panel), columns_at(stage.x));
+    add_columns<1>(small + X_TILES, further(operand(stage.d(2)), panel), columns_at(stage.x + OBS / 8 * X_UNIT));
+    add_columns<1>(small + X_TILES + 1, further(operand(stage.h(2)), panel), columns_at(stage.out));
+    end_products();
+    if (warp == 0) add_job(small_job(stage, N_JOBS - 1), small[X_TILES + 2]);
+    wait_for_products<0>();
+    settle<OWN_TILES>(own);
+}
+#else
 // Adds the tile in the stage to this warp's part of the second layer's gradients; they are there after
 // wide_is_added().
 __device__ __forceinline__ void add_wide(Stage& stage, int warp, OwnTiles& own) {
 #if FOUR_WARPS
-    add_wide_together(stage.d(2), stage.h(1), TILE_ROWS, warp, own);
+    settle<WIDE_TILES>(own);
+    start_products();
+    add_wide_together(stage.d(2), stage.h(1), TILE_ROWS, warp / 4, own);
+    end_products();
 #else
     int lane = threadIdx.x & 31;
     int first = warp * WIDE_TILES, m = first / N_TILES, n = first % N_TILES;
@@ -259,7 +319,7 @@ __device__ __forceinline__ void add_wide(Stage& stage, int warp, OwnTiles& own) 
 __device__ __forceinline__ void wide_is_added(OwnTiles& own) {
 #if FOUR_WARPS
     wait_for_products<0>();
-    settle(own);
+    settle<WIDE_TILES>(own);
 #endif
 }
 
@@ -269,17 +329,10 @@ __device__ __forceinline__ void add_small(Stage& stage, int warp, OwnTiles& own,
     for (int s = 0; s < SMALL_TILES; ++s) {
         Job job = small_job(stage, warp + 8 * s);
         if (!job.exists || (TIGHT && job.early != early)) continue;
-#pragma unroll
-        for (int k = 0; k < TILE_ROWS / 16; k += 2) {
-            u32 a[4], other[4], b[4];
-            load_4_turned(b, job.b + k * 16 * job.b_width * 2);
-            load_4_turned(a, job.a + k * 16 * job.a_width * 2);
-            load_4_turned(other, job.a + (k + 1) * 16 * job.a_width * 2);
-            mma16(own[WIDE_TILES + s], a[0], a[1], a[2], a[3], b[0], b[1]);
-            mma16(own[WIDE_TILES + s], other[0], other[1], other[2], other[3], b[2], b[3]);
-        }
+        add_job(job, own[WIDE_TILES + s]);
     }
 }
+#endif
 
 // Units of 16 bytes that a lane loads of its warp's rows.
 #define LANE_UNITS ((WARP_ROWS * RECORD_UNITS + 31) / 32)
@@ -293,7 +346,7 @@ __device__ __forceinline__ void stage_rows(Stage& stage, int warp, const uint4 (
         int row = warp * WARP_ROWS + unit / RECORD_UNITS;
         if (WARP_ROWS * RECORD_UNITS % 32 != 0 && unit >= WARP_ROWS * RECORD_UNITS) break;
         if (part < X_UNITS)
-            *(uint4*)(stage.x + row * LDX + part * 8) = loaded[i];
+            *(uint4*)(stage.x + row * X_ROW + part * X_UNIT) = loaded[i];
         else
             stage.rest[row * (1 + RAW_UNITS) + part - X_UNITS] = loaded[i];
     }
@@ -395,35 +448,45 @@ __device__ __forceinline__ void add_tile(int number, const NetShared& net, Stage
     int first = warp * WARP_ROWS, group = GROUPS == 1 ? 0 : number;
     u32 x[ROWS][KX / 16][4], packed[ROWS][2];
     Hidden h1[ROWS], h2[ROWS], d2[ROWS], d1[ROWS];
-    load_inputs<ROWS>(x, stage.x + first * LDX);
+    load_inputs<ROWS>(x, stage.x + first * X_ROW, X_ROW, X_UNIT);
     first_layer<ROWS>(net, x, h1);
     stage_hidden(stage.h(1) + first * LDM, h1);
 #if FOUR_WARPS
-    second_layer_together(net, h1[0], h2[0]);
+    second_layer_together(net, h1[0], h2[0], stage.h(2) + first * LDM);
 #else
     second_layer<ROWS>(net, h1, h2);
-#endif
     stage_hidden(stage.h(2) + first * LDM, h2);
+#endif
     if (number == 0)
         rows_loss<0>(net, stage, first, rows_left, h2, k, one, sums, packed);
     else
         rows_loss<N_NETS - 1>(net, stage, first, rows_left, h2, k, one, sums, packed);
     back_to_second(net, packed, h2, d2);
     stage_hidden(stage.d(2) + first * LDM, d2);
-    if (BLOCKS > 1 && FOUR_WARPS) load_hidden(h1[0], stage.h(1) + first * LDM);
+    if (FOUR_WARPS && (BLOCKS > 1 || HID > 64)) load_hidden(h1[0], stage.h(1) + first * LDM);
+#if FOUR_WARPS
+    back_to_first_together(net, d2[0], h1[0], d1[0], TIGHT ? nullptr : stage.d(1) + first * LDM);
+#else
     back_to_first(net, d2, h1, d1);
-    if (TIGHT) {
-        publish();
-        group_wait(group);
-        add_wide(stage, warp, own);
-        add_small(stage, warp, own, true);
-        wide_is_added(own);
-        group_wait(group);
-    }
-    stage_hidden(stage.d(1) + first * LDM, d1);
-    if (!TIGHT) publish();
+    if (!TIGHT) stage_hidden(stage.d(1) + first * LDM, d1);
+#endif
+#if TIGHT
+    publish();
     group_wait(group);
+    add_wide(stage, warp, own);
+    add_small(stage, warp, own, true);
+    wide_is_added(own);
+    group_wait(group);
+    stage_hidden(stage.d(1) + first * LDM, d1);
+#else
+    publish();
+#endif
+    group_wait(group);
+#if SMALL_TOGETHER
+    add_gradients(stage, warp, own);
+#else
     if (!TIGHT) add_wide(stage, warp, own);
     add_small(stage, warp, own, false);
     if (!TIGHT) wide_is_added(own);
+#endif
 }

@@ -28,7 +28,8 @@ use warp_sample::ActionLayout;
 const MOST_AGENTS: usize = 16;
 /// Words of a replica's state at most, for the same reason.
 const MOST_STATE: usize = 256;
-/// Up to this many replicas a warp takes eight of them, above sixteen.
+/// Up to this many replicas a warp takes four of them, up to the next eight, above sixteen.
+const FEWEST: usize = 4096;
 const FEW: usize = 12_288;
 /// Sixteen for so many agents at most.
 const FEW_AGENTS: usize = 8;
@@ -120,8 +121,11 @@ pub(super) fn apart(config: &TrainConfig) -> bool {
 /// Replicas that a warp takes: few are done sooner, more use the products' tiles better, as long as
 /// registers can hold where all their agents' rows go.
 fn together(config: &TrainConfig) -> usize {
-    let many = config.n_envs() > FEW && config.spec.n_agents() <= FEW_AGENTS;
-    if many { 16 } else { 8 }
+    match config.n_envs() {
+        ..=FEWEST => 4,
+        n if n > FEW && config.spec.n_agents() <= FEW_AGENTS => 16,
+        _ => 8,
+    }
 }
 
 /// Policies that learn from the same replicas.
@@ -326,11 +330,14 @@ impl MultiAgentSizes {
     }
 
     /// Blocks of one warp, which spread evenly, for as long as those of `n_warps` warps find room at the
-    /// same time.
+    /// same time; of as many as a multiprocessor gets, where those are few.
     fn launch(&self, gpu: &Device, n_warps: u32) -> Launch {
         let info = gpu.info();
         let room = info.shared_per_block.saturating_sub(self.networks) / self.rows;
-        let at_once = n_warps.div_ceil(8 * info.n_multiprocessors);
+        let at_once = match n_warps.div_ceil(info.n_multiprocessors) {
+            few @ ..=MOST_WARPS => few,
+            _ => n_warps.div_ceil(8 * info.n_multiprocessors),
+        };
         let warps = at_once.min(MOST_WARPS).min(room).max(1);
         Launch {
             blocks: n_warps.div_ceil(warps),

@@ -5,7 +5,7 @@
 // several lanes mirror each other; what is done once per agent they share. A slot is an agent of
 // TOGETHER replicas; slots are ordered by policy, and a tile of 16 rows has those of one policy.
 //
-// Needs, beside choice.cuh's: TOGETHER (8 or 16), N_POLICIES, POLICY_AGENTS (how many each has) and
+// Needs, beside choice.cuh's: TOGETHER (4, 8 or 16), N_POLICIES, POLICY_AGENTS (how many each has) and
 // AGENT_PLACES (where they are among the environment's). For discrete actions without masks.
 #pragma once
 #include "choice.cuh"

@@ -42,22 +42,27 @@ __device__ __forceinline__ int outputs_of(int net) {
 #define AT_B3 (AT_W3 + 8 * HID)
 #define N_PARAMETERS (AT_B3 + 8)
 
-// Halves from one row to the next of a matrix that products may be made of together, and where they
-// begin: padded, or, for those, swizzled by 128 bytes.
-#define LDM (FOUR_WARPS ? HID : LDH)
+// A matrix that products may be made of together has HID columns in panels of 64, one panel's rows after the other's,
+// swizzled by 128 bytes; others have padded rows. Halves from one row to the next, of a matrix of so many rows, and
+// where one begins.
+#define LDM (FOUR_WARPS ? 64 : LDH)
+#define MATRIX_HALVES(rows) ((rows) * (FOUR_WARPS ? HID : LDH))
 #define MATRIX_BYTES (FOUR_WARPS ? 1024 : 16)
+// Bytes from one panel to the next, where there is more than one: the weights' and a tile's have 128 rows.
+#define PANEL_BYTES (128 * 64 * 2)
 // Bytes from the matrix's beginning to unit `unit` of 16 bytes of a row.
 __device__ __forceinline__ u32 unit_at(int row, int unit) {
-    return row * LDM * 2 + (FOUR_WARPS ? unit ^ (row & 7) : unit) * 16;
+    if (!FOUR_WARPS) return row * LDM * 2 + unit * 16;
+    return unit / 8 * PANEL_BYTES + row * LDM * 2 + (unit % 8 ^ (row & 7)) * 16;
 }
 // The place so many bytes further along a row than a unit in whose own place those bits are 0.
 __device__ __forceinline__ u32 along_row(u32 address, u32 bytes) {
-    return FOUR_WARPS ? address ^ bytes : address + bytes;
+    return FOUR_WARPS ? (address ^ bytes % 128) + bytes / 128 * PANEL_BYTES : address + bytes;
 }
 
 // A network in shared memory.
 struct NetShared {
-    __align__(MATRIX_BYTES) unsigned short w2[HID * LDM];
+    __align__(MATRIX_BYTES) unsigned short w2[MATRIX_HALVES(HID)];
     unsigned short w1[HID * LDX];
     unsigned short w3[8 * LDH];
     float b2[HID];
@@ -126,16 +131,17 @@ __device__ __forceinline__ void through_activation(const float (&d)[4], const u3
 // Activations of 16 rows: per 8 features a word for row lane / 4 and one for row lane / 4 + 8.
 typedef u32 Hidden[N_TILES][2];
 
-// The left operand of 16 R rows of inputs, rows LDX halves apart. Here and below R times 16 rows go
-// through a layer together, so that its weights are loaded once for all of them.
+// The left operand of 16 R rows of inputs, rows and units of a row so many halves apart. Here and below R times 16 rows
+// go through a layer together, so that its weights are loaded once for all of them.
 template <int R>
-__device__ __forceinline__ void load_inputs(u32 (&x)[R][KX / 16][4], const unsigned short* rows) {
+__device__ __forceinline__ void load_inputs(u32 (&x)[R][KX / 16][4], const unsigned short* rows, int row = LDX,
+                                            int unit = 8) {
     int lane = threadIdx.x & 31;
-    u32 address = shared_address(rows + (lane & 15) * LDX + (lane >> 4) * 8);
+    u32 address = shared_address(rows + (lane & 15) * row + (lane >> 4) * unit);
 #pragma unroll
     for (int r = 0; r < R; ++r) {
 #pragma unroll
-        for (int k = 0; k < KX / 16; ++k) load_4(x[r][k], address + (r * 16 * LDX + k * 16) * 2);
+        for (int k = 0; k < KX / 16; ++k) load_4(x[r][k], address + (r * 16 * row + k * 2 * unit) * 2);
     }
 }
 

@@ -19,6 +19,9 @@
 #define N_STAGES (HID * ROWS * BLOCKS <= 64 && (BLOCKS == 1 || KX <= 16) && !LEAN ? 2 : 1)
 // Whether a thread holds weights and moments in registers, which no piece of an update leaves to the next.
 #define KEEPS_STATE (OWN_TILES <= 6 && ROWS * BLOCKS == 1 && !LEAN && !RELAYED)
+// Whether instead each block of a network steps a slice of it, from which all blocks then take the new weights: a
+// barrier more, but nobody reads and writes the state of the whole network.
+#define STEPS_SLICES (!KEEPS_STATE && !LEAN && !RELAYED)
 // Doubles that a block reports: its part of the figures before the norm, then two per minibatch.
 #define FIGURE(name) ((int)(WARP_OFFSET(Figures, name) / sizeof(double)))
 #define N_PARTS FIGURE(grad_norm)
@@ -128,9 +131,9 @@ __device__ __forceinline__ const uint4* rest_at(const u32* records, u32 n_rows, 
     return (const uint4*)records + observations + (unsigned long long)number * (1 + RAW_UNITS);
 }
 
-// Sets rows of inputs to 0: columns beyond those that are stored stay so.
-__device__ __forceinline__ void clear_inputs(unsigned short* rows, int n_rows) {
-    for (int i = group_thread(); i < n_rows * LDX / 2; i += GROUP_THREADS) ((u32*)rows)[i] = 0u;
+// Sets so many halves of rows of inputs to 0: columns beyond those that are stored stay so.
+__device__ __forceinline__ void clear_inputs(unsigned short* rows, int n) {
+    for (int i = group_thread(); i < n / 2; i += GROUP_THREADS) ((u32*)rows)[i] = 0u;
 }
 
 // Sizes that the host needs to know; a block of the launch has `shared_bytes`.

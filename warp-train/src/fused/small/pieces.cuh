@@ -150,12 +150,12 @@ __device__ __forceinline__ void learn_piece(UpdateShared& shared, const UpdateAr
     // step replaces all that is learned, and the first rows. The last piece needs no rows, but loads them like all others.
     Own mine;
     if (u == 0)
-        mine.load(here.net, shared, here.memory);
+        mine.load(here.net, shared, here.memory, true);
     else
         mine.find(here.net, shared, here.memory);
     if (learns) {
         load_net(shared.net, here.memory.parameters, threadIdx.x, GROUP_THREADS);
-        for (int s = 0; s < N_STAGES; ++s) clear_inputs(shared.stage[s].x, TILE_ROWS);
+        for (int s = 0; s < N_STAGES; ++s) clear_inputs(shared.stage[s].x, TILE_INPUTS);
         read_all_moments(shared, here.run, p.all_moments, u);
     }
     Minibatches minibatches(here.net, here.run, a.records, here.blocks, here.now, nullptr, learns ? u : 0);

@@ -174,8 +174,10 @@ pub(super) fn cuts(config: &TrainConfig) -> u32 {
 /// their barriers and sums over blocks cost more, their tiles less.
 const LARGE_MINIBATCH: usize = 200_000;
 
-/// Rows of a rollout from which on each has a thread that computes its advantages, not a warp.
+/// Rows of a rollout from which on each has a thread that computes its advantages, not a warp: later where a thread also
+/// finds the minibatches of its samples, which takes much longer and needs more threads at once.
 const MANY_ROWS: usize = 4096;
+const MANY_ROWS_OF_MINIBATCHES: usize = 24_576;
 
 /// Blocks of an update of policy number `index` on one multiprocessor.
 pub(super) fn blocks_of(config: &TrainConfig, index: usize) -> u32 {
@@ -292,7 +294,9 @@ pub(in super::super) fn alone_source(
 pub(super) fn update_source(config: &TrainConfig, index: usize, env: &EnvKernels) -> Source {
     let mut constants = constants(config, index);
     let rows = samples(config, index) / config.run.num_steps;
-    constants.push(("MANY_ROWS", u32::from(rows >= MANY_ROWS).to_string()));
+    let many =
+        if passes(config, index).minibatches > 1 { MANY_ROWS_OF_MINIBATCHES } else { MANY_ROWS };
+    constants.push(("MANY_ROWS", u32::from(rows >= many).to_string()));
     constants.push(("APART", u32::from(multi_agent::apart(config)).to_string()));
     let tuning = Tuning { blocks: blocks_of(config, index), lean: false };
     source_of(&config.policies[index], &constants, env, tuning, "update.cu")
@@ -392,8 +396,8 @@ pub(super) fn constants(config: &TrainConfig, index: usize) -> Vec<(&'static str
         ("ROWS", "1".into()),
         ("RANKS", config.world.size().to_string()),
         ("RELAYED", flag(is_relayed(&config.world))),
-        // Four warps multiply matrices of this size together.
-        ("FOUR_WARPS", flag(keys.hidden[0] == 64)),
+        // Four warps multiply matrices of these sizes together.
+        ("FOUR_WARPS", flag(keys.hidden[0] >= 64)),
     ];
     if !heads.is_empty() {
         constants.push(("HEADS", format!("{{{}}}", heads.join(", "))));

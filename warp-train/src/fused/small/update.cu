@@ -3,7 +3,8 @@
 // Blocks 0 .. actor_blocks take the policy's network, the others the value's (all of them take the
 // shared one). Gradients of a minibatch: each block adds up its tiles, writes them out, adds up one
 // slice over all blocks in a fixed order, and after a second barrier every block makes the same step
-// on its own copy of the weights. Sums have one order, so the same launch gives the same bits.
+// on its own copy of the weights; or, where that does not fit into registers, the step of its slice, and after a third
+// barrier takes the others'. Sums have one order, so the same launch gives the same bits.
 //
 // Needs, beside advantages.cuh's and descent.cuh's: BLOCKS (of a multiprocessor).
 #include "advantages.cuh"
@@ -19,21 +20,23 @@ __device__ __forceinline__ float reduce_slice(UpdateShared& shared, const float4
     u32 own = blockIdx.x - first_block, per_block = (quads + n_blocks - 1) / n_blocks;
     u32 wide = per_block < GROUP_THREADS ? per_block : GROUP_THREADS;
     u32 n_parts = GROUP_THREADS / wide, part = threadIdx.x / wide, column = threadIdx.x % wide;
+    // Loads under way at once: all where a slice leaves few threads for each part of it.
+    constexpr int at_once = OWN_TILES > 8 ? 24 : 8;
     float squares = 0.0f;
     for (u32 base = 0; base < per_block; base += wide) {
         u32 quad = own * per_block + base + column;
         bool mine = part < n_parts && base + column < per_block && quad < quads;
         float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-        for (u32 b = part; b < n_blocks && mine; b += 8 * n_parts) {
-            float4 x[8];
+        for (u32 b = part; b < n_blocks && mine; b += at_once * n_parts) {
+            float4 x[at_once];
 #pragma unroll
-            for (int i = 0; i < 8; ++i) {
+            for (int i = 0; i < at_once; ++i) {
                 u32 block = b + i * n_parts;
                 x[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
                 if (block < n_blocks) x[i] = __ldcg(partials + (first_block + block) * quads + quad);
             }
 #pragma unroll
-            for (int i = 0; i < 8; ++i) {
+            for (int i = 0; i < at_once; ++i) {
                 sum.x += x[i].x;
                 sum.y += x[i].y;
                 sum.z += x[i].z;
@@ -61,6 +64,25 @@ __device__ __forceinline__ float reduce_slice(UpdateShared& shared, const float4
         __syncthreads();
     }
     return squares;
+}
+
+// The step of this block's slice, whose weights and moments lie in `state` as gradients do in `reduced`.
+__device__ __forceinline__ void step_slice(float4* state, const float4* reduced, NetworkBlocks blocks, float clip,
+                                           DescentStep along) {
+    constexpr u32 quads = OWN_TILES * GROUP_THREADS;
+    u32 per_block = (quads + blocks.n - 1) / blocks.n, first = blocks.own * per_block;
+    u32 end = first + per_block < quads ? first + per_block : quads;
+    for (u32 quad = first + threadIdx.x; quad < end; quad += GROUP_THREADS) {
+        float4 g = __ldcg(reduced + quad), w = __ldcg(state + quad);
+        float4 m = __ldcg(state + quads + quad), v = __ldcg(state + 2 * quads + quad);
+        descend(g.x * clip, along, w.x, m.x, v.x);
+        descend(g.y * clip, along, w.y, m.y, v.y);
+        descend(g.z * clip, along, w.z, m.z, v.z);
+        descend(g.w * clip, along, w.w, m.w, v.w);
+        __stcg(state + quad, w);
+        __stcg(state + quads + quad, m);
+        __stcg(state + 2 * quads + quad, v);
+    }
 }
 
 // What this block's threads have of the squares of gradients, for all blocks.
@@ -131,7 +153,7 @@ __device__ __forceinline__ void learn(int net, UpdateShared& shared, const Small
                       u32 first_block, const Memory& memory, const Schedule& now, Exchange& all,
                       const AllRanks& ranks, Figures* figures) {
     Own mine;
-    mine.load(net, shared, memory);
+    mine.load(net, shared, memory, !STEPS_SLICES || blocks.own == 0);
     Minibatches minibatches(net, run, records, blocks, now);
     float norms = 0.0f, non_finite = 0.0f;
 #pragma unroll 1
@@ -152,14 +174,20 @@ __device__ __forceinline__ void learn(int net, UpdateShared& shared, const Small
         grid_wait(all.barrier, all.target);
         float4 g[OWN_TILES];
 #pragma unroll
-        for (int t = 0; t < OWN_TILES; ++t)
+        for (int t = 0; t < (STEPS_SLICES ? 0 : OWN_TILES); ++t)
             g[t] = __ldcg(all.reduced + t * GROUP_THREADS + threadIdx.x);
-        float norm = whole_norm(all.norms);
+        float norm = whole_norm(all.norms), clip = clip_of(norm, now.max_grad_norm);
         norms += norm;
-        if (norm < 3.0e38f)
-            mine.step(shared.net, g, clip_of(norm, now.max_grad_norm), now.step(net, u));
-        else
+        if (!(norm < 3.0e38f))
             non_finite = 1.0f;
+        else if (STEPS_SLICES)
+            step_slice(memory.state, all.reduced, blocks, clip, now.step(net, u));
+        else
+            mine.step(shared.net, g, clip, now.step(net, u));
+        if (STEPS_SLICES) {
+            grid_wait(all.barrier, all.target);
+            mine.show_all(shared.net);
+        }
         publish();
         __syncthreads();
     }
@@ -174,7 +202,7 @@ __device__ __forceinline__ void prepare(UpdateShared& shared, const UpdateArgs& 
     const SmallRun& run = a.run;
     NetworkBlocks everybody = {blockIdx.x, gridDim.x};
     constexpr int value_net = SHARED_TRUNK ? 0 : 1;
-    clear_inputs(shared.value_rows.x, 8 * 32);
+    clear_inputs(shared.value_rows.x, 8 * 32 * LDX);
     load_net(shared.net, a.parameters + value_net * N_PARAMETERS, threadIdx.x, GROUP_THREADS);
     learn_factors(a.normaliser, (double)N_STEPS * run.n_rows, everybody.own, everybody.n);
     __syncthreads();
@@ -196,14 +224,14 @@ __device__ __forceinline__ void update(const UpdateArgs& a, AllRanks& ranks) {
         read_moments(shared, a.totals, run, gridDim.x,
                      [&](int entry, double x) { return ranks(entry, x); });
     __syncthreads();
-    for (int s = 0; s < N_STAGES; ++s) clear_inputs(shared.stage[s].x, TILE_ROWS);
+    for (int s = 0; s < N_STAGES; ++s) clear_inputs(shared.stage[s].x, TILE_INPUTS);
     bool actor = SHARED_TRUNK || blockIdx.x < run.actor_blocks;
     u32 first = actor ? 0u : run.actor_blocks, offset = actor ? 0u : N_PARAMETERS;
     NetworkBlocks blocks = {blockIdx.x - first, SHARED_TRUNK ? gridDim.x
                                           : actor      ? run.actor_blocks
                                                        : gridDim.x - run.actor_blocks};
     Memory own = {a.parameters + offset, a.exp_avg + offset, a.exp_avg_sq + offset,
-                  (float4*)a.state + (unsigned long long)blockIdx.x * 3 * OWN_TILES * GROUP_THREADS};
+                  (float4*)a.state + (STEPS_SLICES ? first : blockIdx.x) * 3ull * OWN_TILES * GROUP_THREADS};
     Figures* out = a.figures + run.index;
     if (!actor) all.reduced += OWN_TILES * GROUP_THREADS;
 #if RANKS > 1
