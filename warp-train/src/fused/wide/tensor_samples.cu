@@ -309,21 +309,25 @@ __device__ inline void t_learn(const TLearn& a, const unsigned int (&below)[K],
     }
 }
 
-// Asks for what the loss of this tile needs, and for the observations of the group's next one, whose
-// cells lanes 0 to 15 have.
-__device__ inline void t_ask_for(const TLearn& a, const unsigned char* obs, unsigned int next) {
+// Asks for the observations of the group's next tile, whose cells lanes 0 to 15 have.
+__device__ inline void t_ask_for_samples(const unsigned char* obs, unsigned int next) {
     int lane = threadIdx.x % 32;
-    if (lane % 2 == 0) {
+    unsigned int cell = __shfl_sync(0xffffffffu, next, lane / 2);
+    const unsigned char* from = obs + (unsigned long long)cell * (t_in(0) * 2);
+    #pragma unroll
+    for (int at = 0; at < t_in(0) * 2; at += 256) t_prefetch(from + at + lane % 2 * 128);
+}
+
+// The same, and for what the loss of this tile needs.
+__device__ inline void t_ask_for(const TLearn& a, const unsigned char* obs, unsigned int next) {
+    if (threadIdx.x % 2 == 0) {
         t_prefetch((const float4*)a.from.known + a.cell);
     } else if (T_ACTS) {
         if (P_CONTINUOUS) t_prefetch(a.from.raws + (unsigned long long)a.cell * P_ACTION);
         else t_prefetch(a.from.actions + (unsigned long long)a.cell * P_ACTION);
         if (P_MASK) t_prefetch((const unsigned int*)a.from.masks + (unsigned long long)a.cell * T_MASK_WORDS);
     }
-    unsigned int cell = __shfl_sync(0xffffffffu, next, lane / 2);
-    const unsigned char* from = obs + (unsigned long long)cell * (t_in(0) * 2);
-    #pragma unroll
-    for (int at = 0; at < t_in(0) * 2; at += 256) t_prefetch(from + at + lane % 2 * 128);
+    t_ask_for_samples(obs, next);
 }
 
 // The block's sums of losses, from those of its first THREADS threads; all threads of the block come here.
