@@ -11,6 +11,9 @@ use warp_data::cuda::DeviceArray;
 use warp_func::cuda::{Function, KernelArgs, Launch, Module, declare};
 use warp_func::kernel_args;
 
+/// Samples that a thread of `wide_shuffle` finds.
+const SHUFFLED: usize = 8;
+
 kernel_args! {
     struct CountShardsArgs {
         settings: &[WideSettings], state: &mut [WideState], order: &[u32], rows: u32, n: &mut [u32],
@@ -67,8 +70,9 @@ impl WidePolicy {
     /// Starts to put the samples into the order of an epoch, and returns where they will be.
     pub(super) fn order(&self, epoch: usize, passes: &Passes) -> Result<&DeviceArray> {
         let Arrays { settings, state, order, shuffled, .. } = &self.arrays;
-        let (epoch, launch) = (epoch as u32, Launch::over(self.sizes.cells, 256));
+        let epoch = epoch as u32;
         if let Some(shards) = &self.shards {
+            let launch = Launch::over(self.sizes.cells, 256);
             let (shuffles, ns) = (u32::from(passes.shuffles), self.counts());
             let args = ShuffleShardsArgs { settings, state, epoch, shuffles, ns, order, shuffled };
             shards.shuffle.launch(&launch, &[args.arg()])?;
@@ -78,6 +82,7 @@ impl WidePolicy {
             return Ok(order);
         }
         let args = ShuffleArgs { settings, state, epoch, order, shuffled };
+        let launch = Launch::over(self.sizes.cells.div_ceil(SHUFFLED), 256);
         self.update.shuffle.launch(&launch, &[args.arg()])?;
         Ok(shuffled)
     }
