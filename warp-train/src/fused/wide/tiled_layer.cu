@@ -99,8 +99,11 @@ template <int N>
 __device__ inline void u_give(const float (&sums)[N / 2], const float* biases, const UTile& tile,
                               unsigned int rows, float* outs) {
     unsigned int lane = threadIdx.x % 32, column = u_heads[tile.tower].column;
+    unsigned int columns = u_places[tile.tower][U_DEPTH].n_out + u_heads[tile.tower].gap;
     #pragma unroll
     for (int j = 0; j < N / 8; ++j) {
+        // The rest is padding.
+        if (tile.column * N + j * 8 >= columns) break;
         #pragma unroll
         for (int e = 0; e < 4; ++e) {
             unsigned int row = tile.row * U_ROWS + threadIdx.x / 32 * 16 + lane / 4 + e / 2 * 8;
