@@ -315,7 +315,10 @@ __device__ inline void t_ask_for_samples(const unsigned char* obs, unsigned int 
     unsigned int cell = __shfl_sync(0xffffffffu, next, lane / 2);
     const unsigned char* from = obs + (unsigned long long)cell * (t_in(0) * 2);
     #pragma unroll
-    for (int at = 0; at < t_in(0) * 2; at += 256) t_prefetch(from + at + lane % 2 * 128);
+    for (int at = 0; at < t_in(0) * 2; at += 256) {
+        // What follows a short row is another sample's.
+        if (lane % 2 == 0 || at + 128 < t_in(0) * 2) t_prefetch(from + at + lane % 2 * 128);
+    }
 }
 
 // The same, and for what the loss of this tile needs.
