@@ -135,6 +135,10 @@ kernel_args! {
     pub(super) struct AdvantagesArgs {
         state: &[WideState], order: &[u32], advantages: &[f32], parts: &mut [f64], ns: &[u32],
     }
+    pub(super) struct ShuffledAdvantagesArgs {
+        settings: &[WideSettings], state: &[WideState], epoch: u32, order: &[u32], advantages: &[f32],
+        parts: &mut [f64], ns: &[u32],
+    }
     pub(super) struct BeginMinibatchArgs {
         state: &mut [WideState], part: u32, parts: &[f64], blocks: u32, stride: u32, first: u32,
         rank_stride: u32, normalise: i32, ns: &[u32],
@@ -309,7 +313,7 @@ pub(super) fn declarations() -> String {
     text + &declare(&all)
 }
 
-const GENERAL: [CStruct; 33] = [
+const GENERAL: [CStruct; 34] = [
     LookArgs::ARGS,
     RememberArgs::ARGS,
     CountInArgs::ARGS,
@@ -336,6 +340,7 @@ const GENERAL: [CStruct; 33] = [
     ShuffleArgs::ARGS,
     TurnArgs::ARGS,
     AdvantagesArgs::ARGS,
+    ShuffledAdvantagesArgs::ARGS,
     BeginMinibatchArgs::ARGS,
     GatherArgs::ARGS,
     LossesArgs::ARGS,

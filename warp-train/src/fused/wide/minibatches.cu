@@ -11,21 +11,56 @@ struct WidePermutation {
         mask = (1u << bits) - 1u;
     }
 
+    // Mixes half of a number into the other one.
+    __device__ inline unsigned int stirred(unsigned int half, int round) const {
+        unsigned int k = round == 0 ? key.x : round == 1 ? key.y : round == 2 ? key.z : key.w;
+        unsigned int h = (half ^ k) * 0x9E3779B1u;
+        h = (h ^ (h >> 15)) * 0x85EBCA77u;
+        return (h ^ (h >> 13)) & mask;
+    }
+
     // The number after i on its cycle.
     __device__ inline unsigned int next(unsigned int i) const {
         unsigned int left = i >> bits, right = i & mask;
         #pragma unroll
         for (int round = 0; round < 4; ++round) {
-            unsigned int k = round == 0 ? key.x : round == 1 ? key.y : round == 2 ? key.z : key.w;
-            unsigned int h = (right ^ k) * 0x9E3779B1u;
-            h = (h ^ (h >> 15)) * 0x85EBCA77u;
-            unsigned int stirred = left ^ ((h ^ (h >> 13)) & mask);
+            unsigned int other = left ^ stirred(right, round);
             left = right;
-            right = stirred;
+            right = other;
+        }
+        return (left << bits) | right;
+    }
+
+    // The number before i.
+    __device__ inline unsigned int before(unsigned int i) const {
+        unsigned int left = i >> bits, right = i & mask;
+        #pragma unroll
+        for (int round = 3; round >= 0; --round) {
+            unsigned int other = right ^ stirred(left, round);
+            right = left;
+            left = other;
         }
         return (left << bits) | right;
     }
 };
+
+// Numbers that a thread permutes one after the other.
+#define WIDE_PERMUTED 8
+
+// Where the permutation brings `first` and the numbers that follow it, `step` apart, as far as there are any; or, BACK,
+// what it brings there. A lane whose number has come back below n goes on with the next one, while others walk on.
+template <bool BACK>
+__device__ inline void wide_permute(const WidePermutation& permutation, unsigned int first, unsigned int step,
+                                    unsigned int (&found)[WIDE_PERMUTED][256]) {
+    unsigned int k = 0, start = first, i = first;
+    while (k < WIDE_PERMUTED && start < permutation.n) {
+        i = BACK ? permutation.before(i) : permutation.next(i);
+        if (i >= permutation.n) continue;
+        found[k++][threadIdx.x] = i;
+        start += step;
+        i = start;
+    }
+}
 
 // What shuffles an epoch's samples of a shard.
 __device__ inline WarpWords wide_shuffle_key(const WideSettings* settings, unsigned int shard, unsigned int epoch) {
@@ -35,30 +70,18 @@ __device__ inline WarpWords wide_shuffle_key(const WideSettings* settings, unsig
 
 // Whether all cells count, in their own order.
 #define WIDE_ALL_COUNT (!P_MORTAL && !P_SELECTS && P_LOCAL_SHARDS == 1)
-// Samples that a thread finds one after the other.
-#define WIDE_SHUFFLED 8
 
 // The samples in the order of an epoch.
 extern "C" __global__ void wide_shuffle(const ShuffleArgs a) {
-    __shared__ unsigned int found[WIDE_SHUFFLED][256];
-    unsigned int n = a.state->n, first = blockIdx.x * WIDE_SHUFFLED * blockDim.x + threadIdx.x;
+    __shared__ unsigned int found[WIDE_PERMUTED][256];
+    unsigned int n = a.state->n, first = blockIdx.x * WIDE_PERMUTED * blockDim.x + threadIdx.x;
     if (first >= n) return;
     WidePermutation permutation(n, wide_shuffle_key(a.settings, a.settings->shard, a.epoch));
-    // A lane whose number is below n goes on with its next one, while others walk on.
-    unsigned int k = 0, place = first, from = first;
-    while (k < WIDE_SHUFFLED && place < n) {
-        from = permutation.next(from);
-        if (from >= n) continue;
-        found[k++][threadIdx.x] = from;
-        place += blockDim.x;
-        from = place;
-    }
+    wide_permute<false>(permutation, first, blockDim.x, found);
     #pragma unroll
-    for (k = 0; k < WIDE_SHUFFLED; ++k) {
-        place = first + k * blockDim.x;
-        if (place >= n) break;
-        from = found[k][threadIdx.x];
-        a.shuffled[place] = WIDE_ALL_COUNT ? from : a.order[from];
+    for (unsigned int k = 0; k < WIDE_PERMUTED; ++k) {
+        unsigned int place = first + k * blockDim.x, from = found[k][threadIdx.x];
+        if (place < n) a.shuffled[place] = WIDE_ALL_COUNT ? from : a.order[from];
     }
 }
 

@@ -31,6 +31,57 @@ extern "C" __global__ void wide_advantages(const AdvantagesArgs a) {
     a.parts[blockIdx.x * 2 + 1] = squares;
 }
 
+// The minibatch of `parts` that sample `place` of an epoch of n is in, by where each ends.
+__device__ inline unsigned int wide_part_of(unsigned int place, unsigned int n, unsigned int parts,
+                                            const unsigned int* ends) {
+    unsigned int part = (unsigned int)((float)place * ((float)parts / (float)n));
+    part = part < parts ? part : parts - 1;
+    while (part > 0 && place < ends[part - 1]) --part;
+    while (part + 1 < parts && place >= ends[part]) ++part;
+    return part;
+}
+
+// The same of an epoch whose order is a permutation. Advantages are read in their own order, in which they lie side by
+// side, and added to the sums of the minibatches that take them, which each thread has in shared memory:
+// [P_MINIBATCHES, 2, 256], then where minibatches end. Blocks are as many as leave sums of a minibatch.
+extern "C" __global__ __launch_bounds__(256) void wide_shuffled_advantages(const ShuffledAdvantagesArgs a) {
+    extern __shared__ double sums[];
+    __shared__ unsigned int places[WIDE_PERMUTED][256];
+    unsigned int* ends = (unsigned int*)(sums + 2 * P_MINIBATCHES * 256);
+    unsigned int n = a.state->n, parts = wide_parts(a.ns), step = gridDim.x * 256, begin;
+    for (unsigned int k = 0; k < 2 * P_MINIBATCHES; ++k) sums[k * 256 + threadIdx.x] = 0.0;
+    for (unsigned int k = threadIdx.x; k < P_MINIBATCHES; k += 256) wide_range(n, k, parts, &begin, ends + k);
+    __syncthreads();
+    WidePermutation permutation(n, wide_shuffle_key(a.settings, a.settings->shard, a.epoch));
+    unsigned int first = blockIdx.x * 256 + threadIdx.x;
+    for (; first < n; first += step * WIDE_PERMUTED) {
+        wide_permute<true>(permutation, first, step, places);
+        float advantages[WIDE_PERMUTED];
+        #pragma unroll
+        for (unsigned int k = 0; k < WIDE_PERMUTED; ++k) {
+            unsigned int i = first + k * step < n ? first + k * step : first;
+            advantages[k] = a.advantages[WIDE_ALL_COUNT ? i : a.order[i]];
+        }
+        wide_loaded(advantages);
+        #pragma unroll
+        for (unsigned int k = 0; k < WIDE_PERMUTED; ++k) {
+            if (first + k * step >= n) break;
+            double advantage = advantages[k];
+            double* of = sums + wide_part_of(places[k][threadIdx.x], n, parts, ends) * 512 + threadIdx.x;
+            of[0] += advantage;
+            of[256] += advantage * advantage;
+        }
+    }
+    __syncthreads();
+    for (unsigned int k = threadIdx.x / 32; k < 2 * P_MINIBATCHES; k += 8) {
+        double sum = 0.0;
+        for (unsigned int i = threadIdx.x % 32; i < 256; i += 32) sum += sums[k * 256 + i];
+        #pragma unroll
+        for (int half = 16; half > 0; half /= 2) sum += __shfl_down_sync(0xffffffffu, sum, half);
+        if (threadIdx.x % 32 == 0) a.parts[(k / 2 * gridDim.x + blockIdx.x) * 2 + k % 2] = sum;
+    }
+}
+
 // Makes minibatch `part` the one at hand, in one block. Every rank has left sums of so many blocks, `rank_stride` apart.
 extern "C" __global__ void wide_begin_minibatch(const BeginMinibatchArgs a) {
     double sum = 0.0, squares = 0.0;
