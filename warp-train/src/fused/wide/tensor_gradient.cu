@@ -63,7 +63,13 @@ __device__ inline void t_start_samples(const unsigned char* obs, unsigned int ce
     }
 }
 
-// Waits for them.
+// Makes sure that a group may keep a tile, and starts to copy the next one's observations.
+__device__ inline void t_turn(const TNext& next) {
+    t_wait_barrier(next.read, next.phase);
+    if (next.there) t_start_samples(next.obs, next.cell, next.present, next.to);
+}
+
+// Waits for those that were copied.
 __device__ inline void t_await_samples() {
     asm volatile("cp.async.wait_all;" ::: "memory");
     __syncwarp();
@@ -98,27 +104,24 @@ __device__ inline void t_learn_tiles(const TensorGradientArgs& args, const TShar
     // Cells of the next tile, and of the one after it.
     bool any = tiles.first < tiles.end;
     unsigned int next = any ? cell_of(tiles.first) : 0, later = any ? cell_of(tiles.first + tiles.stride) : 0, round = 0;
-    auto start = [&](unsigned int tile, unsigned int cell, unsigned int number) {
-        int present = (int)(n - (tile * 64 + warp % 4 * 16));
-        if (tile < tiles.end) t_start_samples(args.obs, cell, present, a.tile + t_obs_at(number));
-    };
-    if (T_AHEAD) start(tiles.first, next, 0);
+    auto present = [&](unsigned int tile) { return (int)(n - (tile * 64 + warp % 4 * 16)); };
+    if (T_AHEAD && any) t_start_samples(args.obs, next, present(tiles.first), a.tile);
+    t_wait_barrier(t_shared(shared.weights), 0);
     for (unsigned int tile = tiles.first; tile < tiles.end; tile += tiles.stride, ++round) {
-        unsigned int from = tile * 64 + warp % 4 * 16, cell = next;
+        unsigned int cell = next, after = tile + tiles.stride;
         next = later;
-        later = cell_of(tile + 2 * tiles.stride);
-        a.present = from + lane / 2 < n;
+        later = cell_of(after + tiles.stride);
+        a.present = lane / 2 < present(tile);
         a.cell = __shfl_sync(0xffffffffu, cell, lane / 2);
         a.known = t_known(a);
         a.done = t_done(a);
-        t_wait_barrier(t_shared(shared.read + group), (round & 1) ^ 1);
-        if (!T_AHEAD) start(tile, cell, round);
+        a.next = {args.obs, next, present(after), a.tile + t_obs_at(round + 1), after < tiles.end,
+                  t_shared(shared.read + group), (round & 1) ^ 1};
+        if (!T_AHEAD) t_turn({args.obs, cell, present(tile), a.tile, true, a.next.read, a.next.phase});
         t_await_samples();
         unsigned int x[t_in(0) / 4];
         t_take_samples(a.tile + t_obs_at(round), x);
-        if (T_AHEAD) start(tile + tiles.stride, next, round + 1);
-        else t_ask_for_samples(args.obs, next);
-        t_wait_barrier(t_shared(shared.weights), 0);
+        if (!T_AHEAD) t_ask_for_samples(args.obs, next);
         float unused[t_in(0) / 2];
         t_learn<0>(a, x, unused);
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
@@ -248,8 +251,6 @@ extern "C" __global__ __launch_bounds__(T_GROUPS * 128, 1) void wide_tensor_grad
 #endif
         TTiles own = {blockIdx.x + group * gridDim.x, T_LEARNERS * gridDim.x, tiles};
         t_learn_tiles(args, shared, own, n);
-        // Nobody leaves before the weights have come.
-        t_wait_barrier(t_shared(&weights), 0);
     }
     t_sum_losses<T_LEARNER_THREADS>(sums, args.parts, args.parts_at);
 }

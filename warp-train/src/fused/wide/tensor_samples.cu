@@ -122,6 +122,18 @@ __device__ inline void t_gradient(float* out, const float* parameters, const flo
 }
 #endif
 
+// The observations of a group's next tile: of this warp's rows, their cells, how many there are, and where they go, if
+// there is a next tile; and the barrier and its phase once what is kept of the last tile was read.
+struct TNext {
+    const unsigned char* obs;
+    unsigned int cell;
+    int present;
+    unsigned char* to;
+    bool there;
+    unsigned int read, phase;
+};
+__device__ inline void t_turn(const TNext& next);
+
 // What a warp learns from.
 struct TLearn {
     const WideSettings* settings;
@@ -142,6 +154,8 @@ struct TLearn {
     // Where groups make the gradients of outer layers: sums of all of them, and this one's observations of the tile.
     float* edges;
     const unsigned char* obs;
+    // Where observations come a tile ahead.
+    TNext next;
 };
 
 // Of this thread's row: advantage, log-probability, return, value.
@@ -274,6 +288,7 @@ __device__ inline void t_learn(const TLearn& a, const unsigned int (&below)[K],
         float sums[t_out(L) / 2];
         t_forward<L>(a.image, below, sums);
         t_epilogue(sums, a.biases + t_bias_at(L), h);
+        if constexpr (T_AHEAD && L == 0) t_turn(a.next);
         t_keep_activations<L>(a, h);
         unsigned int positive[(t_out(L) / 4 + 15) / 16] = {};
         if (!T_TANH) t_signs(h, positive);
