@@ -99,6 +99,45 @@ __device__ inline void t_pairs(float* out, const TDone& done, int half, WideDist
         }
     }
 }
+
+// The same of a row's only head, whose choices its two threads share: one has the even ones.
+template <class Between>
+__device__ inline void t_only_head(float* out, const TDone& done, int half, WideDistribution* now,
+                                   const float* d_log_prob, const float* d_entropy, Between between) {
+    constexpr int size = t_size(0), share = (size + 1) / 2;
+    float logits[share], weights[share], max = WIDE_NONE, sum = 0.0f, moment = 0.0f;
+    #pragma unroll
+    for (int j = 0; j < share; ++j) {
+        bool allowed = 2 * j + half < size && (!P_MASK || done.mask[j / 16] >> half & 1u << 2 * j % 32);
+        logits[j] = allowed ? out[2 * j + half] : WIDE_NONE;
+        max = fmaxf(max, logits[j]);
+    }
+    max = fmaxf(max, __shfl_xor_sync(0xffffffffu, max, 1));
+    #pragma unroll
+    for (int j = 0; j < share; ++j) {
+        float below = logits[j] - max;
+        weights[j] = t_exp(below);
+        sum += weights[j];
+        moment += weights[j] > 0.0f ? weights[j] * below : 0.0f;
+    }
+    sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+    moment += __shfl_xor_sync(0xffffffffu, moment, 1);
+    float log_sum = t_ln(sum), inverse = __fdividef(1.0f, sum), mean = moment * inverse;
+    int action = done.actions[0];
+    if (half == 0) {
+        now->entropy = log_sum - mean;
+        now->log_prob = out[action] - max - log_sum;
+    }
+    between();
+    #pragma unroll
+    for (int j = 0; j < share; ++j) {
+        int choice = 2 * j + half;
+        if (choice >= size) continue;
+        float p = weights[j] * inverse;
+        float d = p > 0.0f ? -p * (*d_log_prob + *d_entropy * (logits[j] - max - mean)) : 0.0f;
+        out[choice] = choice == action ? d + *d_log_prob : d;
+    }
+}
 #elif T_ACTS
 __device__ inline WideDistribution t_evaluate(float* out, const float* parameters,
                                               const float* raws, int half) {
@@ -204,7 +243,8 @@ __device__ inline void t_loss_row(const TLearn& a, float4 known) {
     t_gradient(out, a.parameters, raws, d_log_prob, d_entropy, half);
 #else
     TDone done = T_LEARNERS ? a.done : t_done(a);
-    t_pairs<0>(out, done, half, &now, &d_log_prob, &d_entropy, between);
+    if constexpr (P_ACTION == 1) t_only_head(out, done, half, &now, &d_log_prob, &d_entropy, between);
+    else t_pairs<0>(out, done, half, &now, &d_log_prob, &d_entropy, between);
 #endif
 #else
     between();
