@@ -86,7 +86,10 @@ struct TFactor {
 
 __device__ inline TFactor t_factor(const float* factors, int column) {
     if (!P_NORM_OBS || factors == 0) return {0.0f, 1.0f, false};
-    return {factors[2 * column], factors[2 * column + 1], factors[2 * T_IN] != 0.0f};
+    // Loaded before it is known whether they count.
+    float by[2] = {factors[2 * column], factors[2 * column + 1]};
+    wide_loaded(by);
+    return {by[0], by[1], factors[2 * T_IN] != 0.0f};
 }
 __device__ inline float t_scaled(float x, const TFactor& by) {
     return by.counts ? wide_scaled(x, by.mean, by.scale) : x;
