@@ -230,7 +230,8 @@ kernel_args! {
     pub(super) struct PackArgs { parameters: &[f32], image: &mut [u16], biases: &mut [f32] }
     pub(super) struct TensorActArgs {
         step: {WideStep}, stage: i32, given: &[f32], image: &[u8], biases: &[f32],
-        obs: &mut [u8], masks: &mut [u8], weights: &mut [u8], factors: &[f32],
+        obs: &mut [u8], masks: &mut [u8], weights: &mut [u8], factors: &[f32], looks: i32,
+        seen: &mut [WideDistances],
     }
     pub(super) struct TensorLearnArgs {
         settings: &[WideSettings], state: &[WideState], order: &[u32], first: u32, rows: u32,

@@ -4,7 +4,7 @@ use super::layers::Product;
 use super::network::{Tower, WideNetwork};
 use super::network_path::NetworkPath;
 use super::shared::{SUMS, WideSettings, WideState};
-use super::tensor_shape::{TILE_ROWS, TensorShape};
+use super::tensor_shape::{MOST_A_PROCESSOR, TILE_ROWS, TensorShape};
 use super::text::{self, truncation_slots};
 use super::tiled_shape::BLOCK_ROWS;
 use crate::algorithm::PolicyPlan;
@@ -57,6 +57,8 @@ pub(super) struct Sizes {
     pub(super) fused: bool,
     /// Whether layers run on tensor cores one by one, and what is kept between them is theirs.
     pub(super) tiled: bool,
+    /// Blocks that take what agents see into its moments while they act, at most; 0 where that is done apart.
+    pub(super) looking: usize,
 }
 
 impl Sizes {
@@ -121,6 +123,11 @@ impl Sizes {
             foreign,
             fused,
             tiled,
+            looking: if path.looks(plan, &config.spec) {
+                MOST_A_PROCESSOR * multiprocessors
+            } else {
+                0
+            },
         }
     }
 

@@ -30,8 +30,12 @@ pub(super) struct TensorShape {
     ahead: bool,
     /// Whether the first of two passes makes the gradients of the first and the output layer.
     edges: bool,
+    /// Whether the kernel that acts has room for sums of what is seen.
+    looks: bool,
 }
 
+/// Blocks of a kernel on one multiprocessor, at most.
+pub(super) const MOST_A_PROCESSOR: usize = 2;
 /// Outputs that the first pass makes gradients of, and observations with a one behind them, at most.
 const MOST_AT_EDGES: usize = 16;
 /// Numbers of groups that learn in one pass, and the sums that a thread of the group beside them has registers for.
@@ -52,6 +56,7 @@ impl TensorShape {
             learners: None,
             ahead: false,
             edges: false,
+            looks: false,
         };
         let whole = shape.widths.iter().chain([&outputs]).all(|width| *width <= 256);
         // What kernels declare for themselves.
@@ -70,6 +75,8 @@ impl TensorShape {
             with.gradient_bytes(learners) + fixed_of_gradients <= shared_bytes
         });
         shape.edges = shape.has_room_for_edges(shared_bytes);
+        let with = shape.blocks() * (shape.act_bytes() + shape.look_bytes() + fixed);
+        shape.looks = with <= shared_bytes;
         fits.then_some(shape)
     }
 
@@ -150,6 +157,16 @@ impl TensorShape {
         self.image_bytes() + 4 * self.biases() + 8 * 16 * row
     }
 
+    /// Whether that kernel has room for [`TensorShape::look_bytes`] more.
+    pub(super) fn has_room_to_look(&self) -> bool {
+        self.looks
+    }
+
+    /// Sums in f64 of every number that eight warps see, and of its square.
+    pub(super) fn look_bytes(&self) -> usize {
+        8 * 2 * 8 * self.tower.hidden[0].n_in
+    }
+
     /// Shared memory of the first pass.
     pub(super) fn learn_bytes(&self) -> usize {
         // A row's sums.
@@ -193,7 +210,7 @@ impl TensorShape {
         let widest = self.widths.iter().chain([&self.outputs]).max().copied().unwrap_or(0);
         let registers = widest / 2 + widest / 2 + 32;
         let shared = 227 * 1024 / (self.learn_bytes() + 3 * 1024);
-        (65_536 / 256 / registers).min(shared).clamp(1, 2)
+        (65_536 / 256 / registers).min(shared).clamp(1, MOST_A_PROCESSOR)
     }
 
     /// Blocks of 64 outputs that four warps work on in the second pass.
