@@ -101,16 +101,16 @@ __device__ inline void t_learn_tiles(const TensorGradientArgs& args, const TShar
         unsigned int row = tile * 64 + warp % 4 * 16 + lane % 16;
         return samples[row < n ? row : 0];
     };
-    // Cells of the next tile, and of the one after it.
     bool any = tiles.first < tiles.end;
-    unsigned int next = any ? cell_of(tiles.first) : 0, later = any ? cell_of(tiles.first + tiles.stride) : 0, round = 0;
+    // Cells of the next tile, and of the one after it where its observations come ahead.
+    unsigned int next = any ? cell_of(tiles.first) : 0, round = 0;
+    unsigned int later = T_AHEAD && any ? cell_of(tiles.first + tiles.stride) : 0;
     auto present = [&](unsigned int tile) { return (int)(n - (tile * 64 + warp % 4 * 16)); };
     if (T_AHEAD && any) t_start_samples(args.obs, next, present(tiles.first), a.tile);
-    t_wait_barrier(t_shared(shared.weights), 0);
     for (unsigned int tile = tiles.first; tile < tiles.end; tile += tiles.stride, ++round) {
         unsigned int cell = next, after = tile + tiles.stride;
-        next = later;
-        later = cell_of(after + tiles.stride);
+        next = T_AHEAD ? later : cell_of(after);
+        if (T_AHEAD) later = cell_of(after + tiles.stride);
         a.present = lane / 2 < present(tile);
         a.cell = __shfl_sync(0xffffffffu, cell, lane / 2);
         a.known = t_known(a);
@@ -122,6 +122,7 @@ __device__ inline void t_learn_tiles(const TensorGradientArgs& args, const TShar
         unsigned int x[t_in(0) / 4];
         t_take_samples(a.tile + t_obs_at(round), x);
         if (!T_AHEAD) t_ask_for_samples(args.obs, next);
+        if (round == 0) t_wait_barrier(t_shared(shared.weights), 0);
         float unused[t_in(0) / 2];
         t_learn<0>(a, x, unused);
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
@@ -251,6 +252,8 @@ extern "C" __global__ __launch_bounds__(T_GROUPS * 128, 1) void wide_tensor_grad
 #endif
         TTiles own = {blockIdx.x + group * gridDim.x, T_LEARNERS * gridDim.x, tiles};
         t_learn_tiles(args, shared, own, n);
+        // Nobody leaves before the weights have come.
+        t_wait_barrier(t_shared(&weights), 0);
     }
     t_sum_losses<T_LEARNER_THREADS>(sums, args.parts, args.parts_at);
 }
