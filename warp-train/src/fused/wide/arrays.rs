@@ -24,7 +24,7 @@ const KEPT_BYTES: usize = 4 << 30;
 /// Samples of a share that is summed into a copy of the gradient, at least, where layers go one by one.
 const FEWEST_OF_SHARE: usize = 128;
 /// Blocks of sums over all samples.
-pub(super) const SUM_BLOCKS: usize = 256;
+pub(super) const SUM_BLOCKS: usize = 384;
 /// Words of a block's sums of losses, which are five f64.
 pub(super) const LOSS_WORDS: usize = 2 * 5;
 
