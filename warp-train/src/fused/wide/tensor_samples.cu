@@ -217,10 +217,11 @@ __device__ inline TDone t_done(const TLearn& a) {
     return done;
 }
 
-// Two threads per row: turns the outputs into their gradients. All lanes of the warp come here.
-__device__ inline void t_loss_row(const TLearn& a, float4 known) {
+// Two threads per row: turns its outputs, of which there are COLUMNS, into their gradients. All lanes of the warp come
+// here.
+template <int COLUMNS>
+__device__ inline void t_loss_row(const TLearn& a, float4 known, float* out) {
     int half = threadIdx.x % 2;
-    float* out = a.outs + threadIdx.x % 32 / 2 * T_STRIDE;
     float advantage = (float)(((double)known.x - a.state->adv_mean) * a.state->adv_scale);
     WideRow row = {0.0f, known.y, 0.0f, known.w, advantage, known.z};
     if (T_VALUES) row.value = out[T_VALUE_AT];
@@ -264,7 +265,7 @@ __device__ inline void t_loss_row(const TLearn& a, float4 known) {
     __syncwarp();
     if (a.present) return;
     // A row that is not there was computed with what belongs to the first one.
-    for (int j = half; j < T_N; j += 2) out[j] = 0.0f;
+    for (int j = half; j < COLUMNS; j += 2) out[j] = 0.0f;
 }
 
 // Gradients of the outputs of this thread's two rows, as a product's operand.
@@ -278,6 +279,32 @@ __device__ inline void t_take_gradients(const float* outs, unsigned int (&d)[T_N
             float2 pair = *(const float2*)from;
             d[4 * k + e] = t_halves(pair.x, pair.y);
         }
+    }
+}
+
+// Outputs turned into their gradients, as a product's operand, by way of the warp's part of shared memory.
+__device__ inline void t_loss(const TLearn& a, float4 known, const float (&sums)[T_N / 2], unsigned int (&d)[T_N / 4]) {
+    t_spread(sums, a.biases + t_bias_at(T_DEPTH), a.outs);
+    t_loss_row<T_N>(a, known, a.outs + threadIdx.x % 32 / 2 * T_STRIDE);
+    __syncwarp();
+    t_take_gradients(a.outs, d);
+}
+
+// The same of a value alone, in registers: the first of four threads has those of two rows.
+__device__ inline void t_value_loss(const TLearn& a, float4 known, const float (&sums)[T_N / 2],
+                                    unsigned int (&d)[T_N / 4]) {
+    int lane = threadIdx.x % 32, row = lane / 2;
+    float upper = __shfl_sync(0xffffffffu, sums[0], row % 8 * 4);
+    float lower = __shfl_sync(0xffffffffu, sums[2], row % 8 * 4);
+    float value[1] = {(row < 8 ? upper : lower) + a.biases[t_bias_at(T_DEPTH)]};
+    t_loss_row<1>(a, known, value);
+    upper = __shfl_sync(0xffffffffu, value[0], lane / 4 * 2);
+    lower = __shfl_sync(0xffffffffu, value[0], lane / 4 * 2 + 16);
+    #pragma unroll
+    for (int i = 0; i < T_N / 4; ++i) {
+        d[i] = i < 2 && lane % 4 == 0 ? t_halves(i == 0 ? upper : lower, 0.0f) : 0u;
+        // Else the compiler makes zeros anew for the product, and then waits for each of them.
+        asm volatile("" : "+r"(d[i]));
     }
 }
 
@@ -306,15 +333,14 @@ __device__ inline void t_learn(const TLearn& a, const unsigned int (&below)[K],
     if constexpr (L == T_DEPTH) {
         // On its way meanwhile.
         float4 known = T_LEARNERS ? a.known : t_known(a);
+        unsigned int d[T_N / 4];
         {
             float sums[T_N / 2];
             t_forward<L>(a.image, below, sums);
-            t_spread(sums, a.biases + t_bias_at(L), a.outs);
+            // The gradients of outer layers are made of outputs in shared memory.
+            if constexpr (T_ROLE == 2 && !T_EDGES) t_value_loss(a, known, sums, d);
+            else t_loss(a, known, sums, d);
         }
-        t_loss_row(a, known);
-        __syncwarp();
-        unsigned int d[T_N / 4];
-        t_take_gradients(a.outs, d);
 #if T_EDGES
         t_meet(threadIdx.x / 128);
         t_edge_outputs(t_edges(a.edges), t_stage(a.image), a.outs - threadIdx.x % 128 / 32 * 16 * T_STRIDE);
