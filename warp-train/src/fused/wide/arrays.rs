@@ -100,8 +100,9 @@ impl Sizes {
             NetworkPath::Fused(shape) => shape.copies(minibatch, multiprocessors),
             NetworkPath::Tiled(shape) => shape.copies(chunk, multiprocessors),
             NetworkPath::Tensor(shapes) => {
+                let busy = multiprocessors - left_to_others(config, shapes);
                 let jobs = two_passes(shapes).map(TensorShape::jobs).max().unwrap_or(1);
-                (multiprocessors / jobs).min(chunk.div_ceil(TILE_ROWS))
+                (busy / jobs).min(chunk.div_ceil(TILE_ROWS))
             }
         };
         let copies = copies.max(1);
@@ -140,6 +141,13 @@ impl Sizes {
 /// Those that learn in two passes, with memory between them.
 fn two_passes(shapes: &[TensorShape]) -> impl Iterator<Item = &TensorShape> {
     shapes.iter().filter(|shape| shape.learners().is_none())
+}
+
+/// Multiprocessors that are left free by a policy that learns in one pass beside others. Its launches are long and fill
+/// every multiprocessor that they run on; short launches of the others would each wait for the end of one.
+fn left_to_others(config: &TrainConfig, shapes: &[TensorShape]) -> usize {
+    let learning = config.policies.iter().filter(|plan| plan.config.to_train).count();
+    usize::from(learning > 1 && two_passes(shapes).next().is_none())
 }
 
 /// Rows that go through the layers one by one, at once.
