@@ -171,7 +171,9 @@ struct TNext {
     bool there;
     unsigned int read, phase;
 };
+#if T_AHEAD
 __device__ inline void t_turn(const TNext& next);
+#endif
 
 // What a warp learns from.
 struct TLearn {
@@ -300,12 +302,14 @@ __device__ inline void t_value_loss(const TLearn& a, float4 known, const float (
     t_loss_row<1>(a, known, value);
     upper = __shfl_sync(0xffffffffu, value[0], lane / 4 * 2);
     lower = __shfl_sync(0xffffffffu, value[0], lane / 4 * 2 + 16);
+    unsigned int none = 0;
+    // Else the compiler makes zeros anew for the product, and then waits for each of them.
+    asm volatile("" : "+r"(none));
     #pragma unroll
-    for (int i = 0; i < T_N / 4; ++i) {
-        d[i] = i < 2 && lane % 4 == 0 ? t_halves(i == 0 ? upper : lower, 0.0f) : 0u;
-        // Else the compiler makes zeros anew for the product, and then waits for each of them.
-        asm volatile("" : "+r"(d[i]));
-    }
+    for (int i = 0; i < T_N / 4; ++i) d[i] = none;
+    if (lane % 4 != 0) return;
+    d[0] = t_halves(upper, 0.0f);
+    d[1] = t_halves(lower, 0.0f);
 }
 
 // Keeps what hidden layer L gives, which the thread holds; and gets it back. What lies next to the outputs stays in shared
@@ -337,8 +341,8 @@ __device__ inline void t_learn(const TLearn& a, const unsigned int (&below)[K],
         {
             float sums[T_N / 2];
             t_forward<L>(a.image, below, sums);
-            // The gradients of outer layers are made of outputs in shared memory.
-            if constexpr (T_ROLE == 2 && !T_EDGES) t_value_loss(a, known, sums, d);
+            // Where observations do not come ahead, registers do not suffice for it: then products wait for each other.
+            if constexpr (T_ROLE == 2 && T_AHEAD) t_value_loss(a, known, sums, d);
             else t_loss(a, known, sums, d);
         }
 #if T_EDGES
@@ -354,7 +358,9 @@ __device__ inline void t_learn(const TLearn& a, const unsigned int (&below)[K],
         float sums[t_out(L) / 2];
         t_forward<L>(a.image, below, sums);
         t_epilogue(sums, a.biases + t_bias_at(L), h);
-        if constexpr (T_AHEAD && L == 0) t_turn(a.next);
+#if T_AHEAD
+        if constexpr (L == 0) t_turn(a.next);
+#endif
         t_keep_activations<L>(a, h);
         unsigned int positive[(t_out(L) / 4 + 15) / 16] = {};
         if (!T_TANH) t_signs(h, positive);
