@@ -385,12 +385,13 @@ fn near_single(keys: &str) -> Result<()> {
     Ok(())
 }
 
-/// Without a step the mean over minibatches of one size is that over all samples, whatever their order.
+/// Without a step the mean over minibatches of one size is that over all samples, whatever their order; of advantages that
+/// each minibatch normalises it is none.
 fn shuffles() -> Result<()> {
-    for shards in [1, 7] {
+    for (shards, norm_adv) in [(1, false), (7, false), (1, true), (7, true)] {
         let keys = format!(
             "env_id = \"tag_continuous\"\nnum_envs = 7\nnum_steps = 9\nhidden = [64, 64]\n\
-             num_minibatches = 3\nupdate_epochs = 2\nlearning_rate = 0.0\nnorm_adv = false\n\
+             num_minibatches = 3\nupdate_epochs = 2\nlearning_rate = 0.0\nnorm_adv = {norm_adv}\n\
              shards = {shards}\n[env]\nnum_taggers = 4\nnum_runners = 6\n\
              runner_exits_game_after_tagged = false"
         );

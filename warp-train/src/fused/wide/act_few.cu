@@ -8,7 +8,7 @@
 #define WIDE_FEW_THREADS (256 * P_TOWERS)
 // Loads of a thread that are under way before the first is waited for, of observations and of a row of weights.
 #define WIDE_FEW_LOOKS 8
-#define WIDE_FEW_LOADS 4
+#define WIDE_FEW_LOADS 2
 
 // A layer; one without outputs is none. Outputs lie from column `column` on, those from number `gap_at`
 // on by `gap` further right.
@@ -35,43 +35,45 @@ __device__ inline float wide_sums_of_lanes(float (&x)[32]) {
     return x[0];
 }
 
-// y = activation(x w + b) for WIDE_FEW rows in shared memory: warp `warp` of eight takes four outputs at
-// a time, its lanes inputs.
+// y = activation(x w + b) for WIDE_FEW rows in shared memory, inputs X_ROW apart: warp `warp` of eight takes four outputs
+// at a time, its lanes inputs.
+template <int X_ROW>
 __device__ inline void wide_few_layer(const WideLayerPlace& layer, const float* parameters, int warp,
-                                      int activation, const float* x, unsigned int x_row, float* y,
+                                      int activation, const float* x, float* y,
                                       unsigned int y_row) {
     const float* w = parameters + layer.weight;
-    unsigned int lane = threadIdx.x % 32;
+    unsigned int lane = threadIdx.x % 32, n_in = layer.n_in;
     for (unsigned int first = warp * 4; first < layer.n_out; first += 32) {
+        const float* weights_of[4];
+        #pragma unroll
+        for (int u = 0; u < 4; ++u) weights_of[u] = w + (first + u < layer.n_out ? first + u : first) * n_in + lane;
         float sums[32] = {};
-        for (unsigned int from = 0; from < layer.n_in; from += 32 * WIDE_FEW_LOADS) {
+        for (unsigned int from = 0; from < n_in; from += 32 * WIDE_FEW_LOADS) {
             float weights[WIDE_FEW_LOADS][4];
             #pragma unroll
             for (int i = 0; i < WIDE_FEW_LOADS; ++i) {
-                unsigned int k = from + 32 * i + lane;
+                bool there = from + 32 * i + lane < n_in;
                 #pragma unroll
-                for (int u = 0; u < 4; ++u) {
-                    unsigned int output = first + u < layer.n_out ? first + u : first;
-                    weights[i][u] = w[output * layer.n_in + (k < layer.n_in ? k : 0)];
-                }
+                for (int u = 0; u < 4; ++u) weights[i][u] = there ? weights_of[u][from + 32 * i] : 0.0f;
             }
             #pragma unroll
             for (int i = 0; i < WIDE_FEW_LOADS; ++i) {
                 unsigned int k = from + 32 * i + lane;
-                if (from + 32 * i >= layer.n_in) continue;
+                if (from + 32 * i >= n_in) continue;
+                // The weights of an input that is not there are zeros.
+                const float* input = x + (k < n_in ? k : 0);
                 #pragma unroll
                 for (int r = 0; r < WIDE_FEW; ++r) {
-                    float input = k < layer.n_in ? x[r * x_row + k] : 0.0f;
                     #pragma unroll
                     for (int u = 0; u < 4; ++u)
-                        sums[u * WIDE_FEW + r] = fmaf(weights[i][u], input, sums[u * WIDE_FEW + r]);
+                        sums[u * WIDE_FEW + r] = fmaf(weights[i][u], input[r * X_ROW], sums[u * WIDE_FEW + r]);
                 }
             }
         }
         float z = wide_sums_of_lanes(sums);
         unsigned int output = first + lane / WIDE_FEW;
         if (output >= layer.n_out) continue;
-        z += w[layer.n_out * layer.n_in + output];
+        z += w[layer.n_out * n_in + output];
         if (layer.hidden) z = activation == 1 ? warp_tanh(z) : z > 0.0f ? z : 0.0f;
         unsigned int column = layer.column + output + (output < layer.gap_at ? 0u : layer.gap);
         y[lane % WIDE_FEW * y_row + column] = z;
@@ -121,7 +123,8 @@ __device__ inline void wide_few_look(const ActFewArgs& a, const WidePlaces* plac
     }
 }
 
-extern "C" __global__ __launch_bounds__(WIDE_FEW_THREADS) void wide_act_few(
+// Two blocks a multiprocessor: what waits in one is hidden by the other.
+extern "C" __global__ __launch_bounds__(WIDE_FEW_THREADS, 2) void wide_act_few(
     const ActFewArgs a) {
     __shared__ float hidden[P_TOWERS][2][WIDE_FEW * P_WIDEST];
     __shared__ float inputs[WIDE_FEW * P_WIDTH], outs[WIDE_FEW][P_OUT + 1];
@@ -140,10 +143,11 @@ extern "C" __global__ __launch_bounds__(WIDE_FEW_THREADS) void wide_act_few(
     int tower = threadIdx.x / 256, warp = threadIdx.x / 32 % 8;
     for (int l = 0; l < P_DEPTH; ++l) {
         const WideLayerPlace& layer = layers[tower][l];
-        const float* x = l == 0 ? inputs : hidden[tower][(l + 1) % 2];
+        const float *x = hidden[tower][(l + 1) % 2], *w = a.step.parameters;
         float* y = layer.hidden ? hidden[tower][l % 2] : outs[0];
-        wide_few_layer(layer, a.step.parameters, warp, a.activation, x, l == 0 ? P_WIDTH : P_WIDEST, y,
-                       layer.hidden ? P_WIDEST : P_OUT + 1);
+        unsigned int y_row = layer.hidden ? P_WIDEST : P_OUT + 1;
+        if (l == 0) wide_few_layer<P_WIDTH>(layer, w, warp, a.activation, inputs, y, y_row);
+        else wide_few_layer<P_WIDEST>(layer, w, warp, a.activation, x, y, y_row);
         __syncthreads();
     }
     unsigned int row = first + threadIdx.x;

@@ -135,6 +135,10 @@ kernel_args! {
     pub(super) struct AdvantagesArgs {
         state: &[WideState], order: &[u32], advantages: &[f32], parts: &mut [f64], ns: &[u32],
     }
+    pub(super) struct ShuffledAdvantagesArgs {
+        settings: &[WideSettings], state: &[WideState], epoch: u32, order: &[u32], advantages: &[f32],
+        parts: &mut [f64], ns: &[u32],
+    }
     pub(super) struct BeginMinibatchArgs {
         state: &mut [WideState], part: u32, parts: &[f64], blocks: u32, stride: u32, first: u32,
         rank_stride: u32, normalise: i32, ns: &[u32],
@@ -226,7 +230,8 @@ kernel_args! {
     pub(super) struct PackArgs { parameters: &[f32], image: &mut [u16], biases: &mut [f32] }
     pub(super) struct TensorActArgs {
         step: {WideStep}, stage: i32, given: &[f32], image: &[u8], biases: &[f32],
-        obs: &mut [u8], masks: &mut [u8], weights: &mut [u8], factors: &[f32],
+        obs: &mut [u8], masks: &mut [u8], weights: &mut [u8], factors: &[f32], looks: i32,
+        seen: &mut [WideDistances],
     }
     pub(super) struct TensorLearnArgs {
         settings: &[WideSettings], state: &[WideState], order: &[u32], first: u32, rows: u32,
@@ -309,7 +314,7 @@ pub(super) fn declarations() -> String {
     text + &declare(&all)
 }
 
-const GENERAL: [CStruct; 33] = [
+const GENERAL: [CStruct; 34] = [
     LookArgs::ARGS,
     RememberArgs::ARGS,
     CountInArgs::ARGS,
@@ -336,6 +341,7 @@ const GENERAL: [CStruct; 33] = [
     ShuffleArgs::ARGS,
     TurnArgs::ARGS,
     AdvantagesArgs::ARGS,
+    ShuffledAdvantagesArgs::ARGS,
     BeginMinibatchArgs::ARGS,
     GatherArgs::ARGS,
     LossesArgs::ARGS,

@@ -4,7 +4,7 @@ use super::layers::Product;
 use super::network::{Tower, WideNetwork};
 use super::network_path::NetworkPath;
 use super::shared::{SUMS, WideSettings, WideState};
-use super::tensor_shape::{TILE_ROWS, TensorShape};
+use super::tensor_shape::{MOST_A_PROCESSOR, TILE_ROWS, TensorShape};
 use super::text::{self, truncation_slots};
 use super::tiled_shape::BLOCK_ROWS;
 use crate::algorithm::PolicyPlan;
@@ -24,7 +24,7 @@ const KEPT_BYTES: usize = 4 << 30;
 /// Samples of a share that is summed into a copy of the gradient, at least, where layers go one by one.
 const FEWEST_OF_SHARE: usize = 128;
 /// Blocks of sums over all samples.
-pub(super) const SUM_BLOCKS: usize = 256;
+pub(super) const SUM_BLOCKS: usize = 384;
 /// Words of a block's sums of losses, which are five f64.
 pub(super) const LOSS_WORDS: usize = 2 * 5;
 
@@ -57,6 +57,8 @@ pub(super) struct Sizes {
     pub(super) fused: bool,
     /// Whether layers run on tensor cores one by one, and what is kept between them is theirs.
     pub(super) tiled: bool,
+    /// Blocks that take what agents see into its moments while they act, at most; 0 where that is done apart.
+    pub(super) looking: usize,
 }
 
 impl Sizes {
@@ -98,8 +100,9 @@ impl Sizes {
             NetworkPath::Fused(shape) => shape.copies(minibatch, multiprocessors),
             NetworkPath::Tiled(shape) => shape.copies(chunk, multiprocessors),
             NetworkPath::Tensor(shapes) => {
+                let busy = multiprocessors - left_to_others(config, shapes);
                 let jobs = two_passes(shapes).map(TensorShape::jobs).max().unwrap_or(1);
-                (multiprocessors / jobs).min(chunk.div_ceil(TILE_ROWS))
+                (busy / jobs).min(chunk.div_ceil(TILE_ROWS))
             }
         };
         let copies = copies.max(1);
@@ -121,6 +124,11 @@ impl Sizes {
             foreign,
             fused,
             tiled,
+            looking: if path.looks(plan, &config.spec) {
+                MOST_A_PROCESSOR * multiprocessors
+            } else {
+                0
+            },
         }
     }
 
@@ -133,6 +141,13 @@ impl Sizes {
 /// Those that learn in two passes, with memory between them.
 fn two_passes(shapes: &[TensorShape]) -> impl Iterator<Item = &TensorShape> {
     shapes.iter().filter(|shape| shape.learners().is_none())
+}
+
+/// Multiprocessors that are left free by a policy that learns in one pass beside others. Its launches are long and fill
+/// every multiprocessor that they run on; short launches of the others would each wait for the end of one.
+fn left_to_others(config: &TrainConfig, shapes: &[TensorShape]) -> usize {
+    let learning = config.policies.iter().filter(|plan| plan.config.to_train).count();
+    usize::from(learning > 1 && two_passes(shapes).next().is_none())
 }
 
 /// Rows that go through the layers one by one, at once.

@@ -247,7 +247,8 @@ __device__ inline void fused_loss(const FusedLearnArgs& a, unsigned int cell, bo
         double own[5];
         #pragma unroll
         for (int k = 0; k < 5; ++k) own[k] = figures[k * FUSED_THREADS];
-        wide_sample_loss<F::acts, F::values>(a.from, a.settings, known, cell, out, a.parameters, own);
+        const unsigned char* mask = wide_mask(a.from, cell);
+        wide_sample_loss<F::acts, F::values>(a.from, a.settings, known, cell, mask, out, a.parameters, own);
         #pragma unroll
         for (int k = 0; k < 5; ++k) figures[k * FUSED_THREADS] = own[k];
         #pragma unroll

@@ -50,7 +50,7 @@ impl WidePolicy {
 
     /// A step on the first minibatch of an epoch.
     fn only_minibatch(&self, order: &DeviceArray) -> Result<()> {
-        self.begin_epoch(order)?;
+        self.begin_epoch(order, None)?;
         self.minibatch(order)?;
         self.pack()
     }

@@ -25,8 +25,8 @@ kernels! {
     }
     /// Minibatches and steps of the optimiser.
     UpdateKernels {
-        shuffle, advantages, begin_minibatch, gather, losses, reduce, sum_copies, factors, descend,
-        judge,
+        shuffle, advantages, shuffled_advantages, begin_minibatch, gather, losses, reduce, sum_copies,
+        factors, descend, judge,
     }
     /// How far actions differ, in a unit of its own.
     SpreadKernels { spread, spread_means }

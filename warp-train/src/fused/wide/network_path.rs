@@ -6,12 +6,14 @@ use super::network::WideNetwork;
 use super::tensor_shape::TensorShape;
 use super::text;
 use super::tiled_shape::TiledShape;
+use crate::algorithm::PolicyPlan;
 use crate::config::TrainConfig;
 use crate::error::{Result, of_policy};
 use crate::fused::is_exact;
 use crate::fused::policy_number::PolicyNumber;
 use crate::model::{Init, NetworkConfig};
 use crate::network::foreign::MakeForeign;
+use warp_core::EnvSpec;
 use warp_data::cuda::DeviceInfo;
 use warp_func::cuda::{Build, Source};
 
@@ -77,6 +79,14 @@ impl NetworkPath {
             .unwrap_or(Self::Layers(Product::Half))
     }
 
+    /// Whether kernels that act also take what agents see into its moments: if it is normalised, all agents stay in the
+    /// game, and there is room.
+    pub(super) fn looks(&self, plan: &PolicyPlan, spec: &EnvSpec) -> bool {
+        let shapes = self.shapes();
+        let has_room = !shapes.is_empty() && shapes.iter().all(TensorShape::has_room_to_look);
+        has_room && plan.config.norm_obs && !plan.is_mortal(spec)
+    }
+
     /// The towers on tensor cores.
     pub(super) fn shapes(&self) -> &[TensorShape] {
         match self {
@@ -119,7 +129,8 @@ impl WideText {
             None => NetworkPath::new(&network, rows, machine, backend.tensor_cores),
         };
         let general = text::general(config, number, &network, &path);
-        let tower = |shape| text::tensor(config, number, &network, shape);
+        let looks = path.looks(plan, &config.spec);
+        let tower = |shape| text::tensor(config, number, &network, shape, looks);
         let towers = match &path {
             NetworkPath::Tiled(shape) => vec![text::tiled(config, number, &network, shape)],
             path => path.shapes().iter().map(tower).collect(),

@@ -59,7 +59,10 @@ impl WideNormaliser {
         let make = |name: &str, words: usize| -> Result<DeviceArray> {
             Ok(DeviceArray::zeros(device, &format!("{}.{name}", plan.name), U32, &[words])?)
         };
-        let shares = sizes.rows.div_ceil(SHARE).clamp(1, MOST_SHARES);
+        let shares = match sizes.looking {
+            0 => sizes.rows.div_ceil(SHARE).clamp(1, MOST_SHARES),
+            blocks => blocks,
+        };
         let obs = || -> Result<[DeviceArray; 3]> {
             let moments = |n: usize| make("obs_moments", WideMoments::WORDS * width * n);
             let parts = make("obs_sums", WideDistances::WORDS * width * shares)?;
@@ -85,13 +88,18 @@ impl WideNormaliser {
         })
     }
 
-    /// Takes in what the agents see before a training step.
+    /// Takes in what the agents see before a training step, unless the policy does while it acts.
     pub(super) fn look(&self, policy: &WidePolicy) -> Result<()> {
-        let (Some([_, _, parts]), true) = (&self.obs, self.learns) else { return Ok(()) };
+        let Some(parts) = self.sums().filter(|_| policy.sizes.looking == 0) else { return Ok(()) };
         let blocks = self.width.div_ceil(32) * self.shares;
         let (rows, shares) = (policy.sizes.rows as u32, self.shares as u32);
         let args = LookArgs { places: &policy.places, rows, shares, factors: &self.factors, parts };
         Ok(self.kernels.look.launch(&Launch::over(blocks * 256, 256), &[args.arg()])?)
+    }
+
+    /// Sums of what the rollout at hand holds, if they are taken.
+    pub(super) fn sums(&self) -> Option<&DeviceArray> {
+        self.obs.as_ref().filter(|_| self.learns).map(|[_, _, parts]| parts)
     }
 
     /// Makes moments of what the rollout at hand held.

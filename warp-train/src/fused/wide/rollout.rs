@@ -202,6 +202,7 @@ impl WidePolicy {
         let step = self.step_of_towers(stage, t, envs);
         let towers = self.tensor.iter().zip(&self.network.towers);
         let towers = towers.filter(|(_, of)| stage.has(of.role));
+        let sums = self.normaliser.sums().filter(|_| stage == Stage::Act && self.sizes.looking > 0);
         let act = |tower: &TensorTower| -> Result<()> {
             let args = TensorActArgs {
                 step,
@@ -213,6 +214,8 @@ impl WidePolicy {
                 masks: &a.masks,
                 weights: &a.weights,
                 factors: &self.normaliser.factors,
+                looks: i32::from(sums.is_some()),
+                seen: sums.unwrap_or(&self.normaliser.factors),
             };
             let launch = self.blocks_that_act(step.rows as usize, &tower.shape);
             Ok(tower.acts.tensor_act.launch(&launch, &[args.arg()])?)

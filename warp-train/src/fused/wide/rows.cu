@@ -250,15 +250,21 @@ __device__ inline WideKnown wide_known(const WideSamples& from, const WideState*
     return known;
 }
 
+// The mask of a sample that was stored.
+__device__ inline const unsigned char* wide_mask(const WideSamples& from, unsigned int cell) {
+    return from.masks + (unsigned long long)cell * P_MASK;
+}
+
 // Turns a sample's outputs into their gradient (times the number of samples), in place; adds to the
 // sums. A tower that ACTS has P_OUT of them, one that VALUES a value behind them. LANES lanes share a sample, and
 // the first of them has what it adds to the sums.
 template <bool ACTS, bool VALUES, int LANES = 1>
 __device__ inline void wide_sample_loss(const WideSamples& from, const WideSettings* settings,
-                                        const WideKnown& known, unsigned int cell, float* out,
-                                        const float* parameters, double (&sums)[5], int lane = 0) {
+                                        const WideKnown& known, unsigned int cell,
+                                        const unsigned char* stored, float* out, const float* parameters,
+                                        double (&sums)[5], int lane = 0) {
     constexpr int value_at = ACTS ? P_OUT : 0;
-    const unsigned char* mask = P_MASK ? from.masks + (unsigned long long)cell * P_MASK : 0;
+    const unsigned char* mask = P_MASK ? stored : 0;
     const int* actions = from.actions + (unsigned long long)cell * P_ACTION;
     const float* raws = from.raws + (unsigned long long)cell * P_ACTION;
     WideDistribution now = {0.0f, 0.0f};

@@ -44,10 +44,9 @@ extern "C" __global__ void wide_shuffle_shards(const ShuffleShardsArgs a) {
     while (shard + 1 < P_LOCAL_SHARDS && i - begin >= counts[shard]) begin += counts[shard++];
     unsigned int n = counts[shard], place = i - begin, from = place;
     if (a.shuffles) {
-        WarpWords counter = {P_FIRST_AGENT, (a.settings->shard + shard) << 16 | a.epoch, a.settings->iteration,
-                             WARP_PURPOSE_SHUFFLE << 24};
-        unsigned int key0 = (unsigned int)a.settings->seed, key1 = (unsigned int)(a.settings->seed >> 32);
-        from = wide_permuted(place, n, warp_philox4x32_10(counter, key0, key1));
+        WidePermutation permutation(n, wide_shuffle_key(a.settings, a.settings->shard + shard, a.epoch));
+        do from = permutation.next(from);
+        while (from >= n);
     }
     // The part with this place; a shard with few samples has none in some parts.
     unsigned int part = (unsigned int)(((place + 1ull) * parts - 1ull) / n), to = place;

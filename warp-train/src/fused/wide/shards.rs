@@ -1,15 +1,22 @@
-//! The order in which an epoch takes samples. Where one GPU has several shards, minibatches have the samples that they
-//! would have with a GPU for each. Host side of `shards.cu`.
+//! The order in which an epoch takes samples, and the sums of its minibatches' advantages. Where one GPU has several
+//! shards, minibatches have the samples that they would have with a GPU for each. Host side of `shards.cu` and of
+//! `minibatches.cu`.
 
-use super::args::ShuffleArgs;
-use super::arrays::Arrays;
+use super::args::{AdvantagesArgs, ShuffleArgs, ShuffledAdvantagesArgs};
+use super::arrays::{Arrays, SUM_BLOCKS};
 use super::policy::WidePolicy;
 use super::shared::{WideSettings, WideState};
+use super::update::{ONE_BLOCK, sum_blocks};
 use crate::algorithm::Passes;
 use crate::error::Result;
 use warp_data::cuda::DeviceArray;
 use warp_func::cuda::{Function, KernelArgs, Launch, Module, declare};
 use warp_func::kernel_args;
+
+/// Samples that a thread of `wide_shuffle` permutes.
+const PERMUTED: usize = 8;
+/// Minibatches whose sums of advantages a block has room for.
+const SUMMED_AT_ONCE: usize = 24;
 
 kernel_args! {
     struct CountShardsArgs {
@@ -67,8 +74,9 @@ impl WidePolicy {
     /// Starts to put the samples into the order of an epoch, and returns where they will be.
     pub(super) fn order(&self, epoch: usize, passes: &Passes) -> Result<&DeviceArray> {
         let Arrays { settings, state, order, shuffled, .. } = &self.arrays;
-        let (epoch, launch) = (epoch as u32, Launch::over(self.sizes.cells, 256));
+        let epoch = epoch as u32;
         if let Some(shards) = &self.shards {
+            let launch = Launch::over(self.sizes.cells, 256);
             let (shuffles, ns) = (u32::from(passes.shuffles), self.counts());
             let args = ShuffleShardsArgs { settings, state, epoch, shuffles, ns, order, shuffled };
             shards.shuffle.launch(&launch, &[args.arg()])?;
@@ -78,8 +86,33 @@ impl WidePolicy {
             return Ok(order);
         }
         let args = ShuffleArgs { settings, state, epoch, order, shuffled };
+        let launch = Launch::over(self.sizes.cells.div_ceil(PERMUTED), 256);
         self.update.shuffle.launch(&launch, &[args.arg()])?;
         Ok(shuffled)
+    }
+
+    /// Sums the advantages of all minibatches of an epoch with this order; `shuffled` is its number where
+    /// [`WidePolicy::order`] shuffled the samples.
+    pub(super) fn sum_advantages(
+        &self,
+        order: &DeviceArray,
+        shuffled: Option<usize>,
+    ) -> Result<()> {
+        let (minibatches, ns, update) =
+            (self.plan.passes().minibatches, self.counts(), &self.update);
+        let Arrays { settings, state, advantages, moments: parts, .. } = &self.arrays;
+        let permuted = shuffled.filter(|_| self.shards.is_none() && minibatches <= SUMMED_AT_ONCE);
+        let Some(epoch) = permuted else {
+            let args = AdvantagesArgs { state, order, advantages, parts, ns };
+            let launch = Launch { blocks: (SUM_BLOCKS * minibatches) as u32, ..ONE_BLOCK };
+            return Ok(update.advantages.launch(&launch, &[args.arg()])?);
+        };
+        let (order, epoch) = (&self.arrays.order, epoch as u32);
+        let args = ShuffledAdvantagesArgs { settings, state, epoch, order, advantages, parts, ns };
+        // Two sums in f64 for each of 256 threads, and where the minibatch ends.
+        let shared_bytes = (minibatches * (2 * 8 * 256 + 4)) as u32;
+        let launch = Launch { shared_bytes, ..sum_blocks() };
+        Ok(update.shuffled_advantages.launch(&launch, &[args.arg()])?)
     }
 }
 

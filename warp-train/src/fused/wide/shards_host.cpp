@@ -12,6 +12,7 @@
 #include <vector>
 
 #define __global__
+#define __shared__ static
 // Shards of all GPUs, of which some have no samples.
 #define P_COUNTS 16
 #define P_FIRST_AGENT 0u

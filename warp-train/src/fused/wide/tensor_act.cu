@@ -61,6 +61,28 @@ __device__ inline bool t_sample(float* out, const float* parameters, const unsig
 }
 #endif
 
+// Sums of a number of observations: distances from the mean that is known, and their squares.
+struct TSeen {
+    double sum, squares;
+
+    __device__ inline void add(float x, float mean) {
+        double off = (double)x - (double)mean;
+        sum += off;
+        squares += off * off;
+    }
+    __device__ inline void add(const TSeen& other) {
+        sum += other.sum;
+        squares += other.squares;
+    }
+    // Over lanes `by` apart, twice as far, and so on.
+    __device__ inline void add_lanes(int by) {
+        for (; by < 32; by *= 2) {
+            sum += __shfl_xor_sync(0xffffffffu, sum, by);
+            squares += __shfl_xor_sync(0xffffffffu, squares, by);
+        }
+    }
+};
+
 // What a warp needs to act for its 16 rows.
 struct TAct {
     const WidePlaces* places;
@@ -76,6 +98,8 @@ struct TAct {
     float* log_probs;
     float* values;
     const float* factors;
+    // The warp's sums of all columns, in shared memory, if it also looks.
+    TSeen* seen;
 };
 
 // What a column of observations is normalised by, if it is.
@@ -86,14 +110,18 @@ struct TFactor {
 
 __device__ inline TFactor t_factor(const float* factors, int column) {
     if (!P_NORM_OBS || factors == 0) return {0.0f, 1.0f, false};
-    return {factors[2 * column], factors[2 * column + 1], factors[2 * T_IN] != 0.0f};
+    // Loaded before it is known whether they count.
+    float by[2] = {factors[2 * column], factors[2 * column + 1]};
+    wide_loaded(by);
+    return {by[0], by[1], factors[2 * T_IN] != 0.0f};
 }
 __device__ inline float t_scaled(float x, const TFactor& by) {
     return by.counts ? wide_scaled(x, by.mean, by.scale) : x;
 }
 
 // 16 rows that lie one after the other; a lane has the same four columns of some of them.
-__device__ inline void t_fetch_whole(const float* from, const float* factors, int lane, unsigned char* to) {
+__device__ inline void t_fetch_whole(const float* from, const float* factors, int lane, unsigned char* to,
+                                     TSeen* seen) {
     constexpr int loads = (4 * T_IN + 31) / 32;
     int column = lane * 4 % T_IN;
     float4 x[loads];
@@ -105,6 +133,17 @@ __device__ inline void t_fetch_whole(const float* from, const float* factors, in
     TFactor by[4];
     #pragma unroll
     for (int c = 0; c < 4; ++c) by[c] = t_factor(factors, column + c);
+    #pragma unroll
+    for (int c = 0; T_LOOKS && seen != 0 && c < 4; ++c) {
+        TSeen own = {0.0, 0.0};
+        #pragma unroll
+        for (int i = 0; i < loads; ++i) {
+            float four[] = {x[i].x, x[i].y, x[i].z, x[i].w};
+            if (i * 32 + lane < 4 * T_IN) own.add(four[c], by[c].mean);
+        }
+        own.add_lanes(T_IN / 4);
+        if (lane < T_IN / 4) seen[column + c].add(own);
+    }
     #pragma unroll
     for (int i = 0; i < loads; ++i) {
         int row = (i * 32 + lane) * 4 / T_IN;
@@ -126,7 +165,7 @@ __device__ inline void t_fetch_rows(const TAct& a, const float* given, unsigned 
     asm volatile("" : "+r"(lane));
     if (128 % T_IN == 0 && T_IN % 4 == 0 && (P_WHOLE || a.stage == 2) && present >= 16) {
         const float* from = a.stage == 2 ? given : a.places->groups[0].obs;
-        t_fetch_whole(from + (unsigned long long)first * T_IN, factors, lane, to);
+        t_fetch_whole(from + (unsigned long long)first * T_IN, factors, lane, to, a.seen);
     } else {
         // Each lane takes columns of every row.
         constexpr int columns = (T_IN + 31) / 32;
@@ -148,6 +187,15 @@ __device__ inline void t_fetch_rows(const TAct& a, const float* given, unsigned 
                     int column = c * 32 + lane;
                     x[r][c] = from[column < T_IN ? column : 0];
                 }
+            }
+            #pragma unroll
+            for (int c = 0; T_LOOKS && a.seen != 0 && c < columns; ++c) {
+                TSeen own = {0.0, 0.0};
+                #pragma unroll
+                for (int r = 0; r < 8; ++r) {
+                    if (part * 8 + r < present) own.add(x[r][c], by[c].mean);
+                }
+                if (c * 32 + lane < T_IN) a.seen[c * 32 + lane].add(own);
             }
             #pragma unroll
             for (int r = 0; r < 8; ++r) {
@@ -260,6 +308,23 @@ __device__ inline void t_act_row(const TAct& a, unsigned int row, int half, floa
     if (!sound) atomicOr(&a.state->fault, WIDE_FAULT_OUTPUT);
 }
 
+// Adds what the block's warps saw to its sums of the rollout, [P_WIDTH]; each warp says how many rows it had.
+__device__ inline void t_write_seen(const TSeen* seen, unsigned int rows, WideDistances* to) {
+    __shared__ unsigned int of_warps[8];
+    int warps = blockDim.x / 32;
+    if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = rows;
+    __syncthreads();
+    for (int column = threadIdx.x; column < T_IN; column += blockDim.x) {
+        WideDistances all = to[column];
+        for (int warp = 0; warp < warps; ++warp) {
+            all.count += of_warps[warp];
+            all.sum += seen[warp * T_IN + column].sum;
+            all.squares += seen[warp * T_IN + column].squares;
+        }
+        to[column] = all;
+    }
+}
+
 // stage 0: act at step t. 1: values of what follows the last step, t. 2: values, t 0, of the
 // observations in `given`, f32 [rows, T_IN]. 3: values, t 0, of the observations that were kept.
 extern "C" __global__ __launch_bounds__(256, T_BLOCKS) void wide_tensor_act(
@@ -273,15 +338,18 @@ extern "C" __global__ __launch_bounds__(256, T_BLOCKS) void wide_tensor_act(
     wide_copy_places(step.places, &own_places);
     t_load_weights(shared, args.image, args.biases, own_biases, &barrier);
     unsigned int base = t_shared(shared);
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    int warp = threadIdx.x / 32, warps = blockDim.x / 32, lane = threadIdx.x % 32;
     unsigned char* scratch = all_scratch + warp * T_SCRATCH;
+    TSeen *all_seen = (TSeen*)(all_scratch + warps * T_SCRATCH), *seen = T_LOOKS && args.looks ? all_seen + warp * T_IN : 0;
+    for (int i = lane; i < T_IN && seen != 0; i += 32) seen[i] = {0.0, 0.0};
+    __syncwarp();
     float* outs = (float*)scratch;
     unsigned int run_step = args.stage == 0 ? *own_places.run_step : 0;
     TAct a = {&own_places, step.state, step.parameters, step.seed, step.first_replica, run_step, step.t,
               step.rows, args.stage, args.masks, args.weights, step.done.actions, step.done.raws,
-              step.done.log_probs, step.done.values, args.factors};
+              step.done.log_probs, step.done.values, args.factors, seen};
     // A block has one group of warps where rows are few.
-    unsigned int tiles = (step.rows + 63) / 64, groups = blockDim.x / 128;
+    unsigned int tiles = (step.rows + 63) / 64, groups = blockDim.x / 128, rows = 0;
     for (unsigned int tile = blockIdx.x * groups + warp / 4; tile < tiles; tile += gridDim.x * groups) {
         unsigned int first = tile * 64 + warp % 4 * 16;
         unsigned int left = first < step.rows ? step.rows - first : 0;
@@ -303,5 +371,7 @@ extern "C" __global__ __launch_bounds__(256, T_BLOCKS) void wide_tensor_act(
         t_layers<0>(base, own_biases, x, outs);
         t_act_row(a, first + lane / 2, lane % 2, outs + lane / 2 * T_STRIDE);
         __syncwarp();
+        rows += present;
     }
+    if (T_LOOKS && args.looks) t_write_seen(all_seen, rows, args.seen + blockIdx.x * P_WIDTH);
 }

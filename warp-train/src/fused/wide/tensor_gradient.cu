@@ -2,10 +2,14 @@
 // memory. Groups of four warps take tiles of samples through the network and back; another group multiplies what they
 // keep into gradients of the weights, whose sums never leave its registers.
 //
-// T_LEARNERS of them learn.
+// T_LEARNERS of them learn. Where T_AHEAD, the observations of a group's next tile come while it works on this one: those
+// of every other tile lie behind what is kept.
 
 #define T_GROUPS (T_LEARNERS + 1)
 #define T_LEARNER_THREADS (T_LEARNERS * 128)
+// Bytes of a group's samples, and where the observations of its tile number `round` lie among them.
+#define T_GROUP_BYTES (T_KEPT + T_AHEAD * t_blocks(t_in(0)) * 8192)
+__device__ inline unsigned int t_obs_at(unsigned int round) { return T_AHEAD && round & 1 ? T_KEPT : 0; }
 
 __device__ inline void t_barrier(WideWord* barrier, int count) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(t_shared(barrier)), "r"(count) : "memory");
@@ -41,8 +45,8 @@ struct TShared {
     WideWord* weights;
 };
 
-// The observations of this warp's 16 samples of a tile, straight into it; lane r has row r's cell.
-__device__ inline void t_copy_samples(const unsigned char* obs, unsigned int cell, int present,
+// Starts to copy the observations of this warp's 16 samples of a tile, straight into it; lane r has row r's cell.
+__device__ inline void t_start_samples(const unsigned char* obs, unsigned int cell, int present,
                                       unsigned char* tile) {
     constexpr int pieces = t_in(0) / 8;
     int warp = threadIdx.x % 128 / 32;
@@ -57,6 +61,16 @@ __device__ inline void t_copy_samples(const unsigned char* obs, unsigned int cel
         int bytes = r < present ? 16 : 0;
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
     }
+}
+
+// Makes sure that a group may keep a tile, and starts to copy the next one's observations.
+__device__ inline void t_turn(const TNext& next) {
+    t_wait_barrier(next.read, next.phase);
+    if (next.there) t_start_samples(next.obs, next.cell, next.present, next.to);
+}
+
+// Waits for those that were copied.
+__device__ inline void t_await_samples() {
     asm volatile("cp.async.wait_all;" ::: "memory");
     __syncwarp();
 }
@@ -81,26 +95,34 @@ __device__ inline void t_learn_tiles(const TensorGradientArgs& args, const TShar
     int group = threadIdx.x / 128, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     TLearn a = {args.settings, args.state, args.parameters, args.from,
                 shared.outs + warp * 16 * T_STRIDE, shared.sums + threadIdx.x * 5, 0, false, {}, {},
-                t_shared(shared.image), shared.biases, shared.kept + group * T_KEPT};
+                t_shared(shared.image), shared.biases, shared.kept + group * T_GROUP_BYTES};
     const unsigned int* samples = args.order + args.state->begin + args.first;
     auto cell_of = [&](unsigned int tile) {
         unsigned int row = tile * 64 + warp % 4 * 16 + lane % 16;
         return samples[row < n ? row : 0];
     };
-    unsigned int next = tiles.first < tiles.end ? cell_of(tiles.first) : 0, round = 0;
+    bool any = tiles.first < tiles.end;
+    // Cells of the next tile, and of the one after it where its observations come ahead.
+    unsigned int next = any ? cell_of(tiles.first) : 0, round = 0;
+    unsigned int later = T_AHEAD && any ? cell_of(tiles.first + tiles.stride) : 0;
+    auto present = [&](unsigned int tile) { return (int)(n - (tile * 64 + warp % 4 * 16)); };
+    if (T_AHEAD && any) t_start_samples(args.obs, next, present(tiles.first), a.tile);
     for (unsigned int tile = tiles.first; tile < tiles.end; tile += tiles.stride, ++round) {
-        unsigned int from = tile * 64 + warp % 4 * 16, cell = next;
-        next = cell_of(tile + tiles.stride);
-        a.present = from + lane / 2 < n;
+        unsigned int cell = next, after = tile + tiles.stride;
+        next = T_AHEAD ? later : cell_of(after);
+        if (T_AHEAD) later = cell_of(after + tiles.stride);
+        a.present = lane / 2 < present(tile);
         a.cell = __shfl_sync(0xffffffffu, cell, lane / 2);
         a.known = t_known(a);
         a.done = t_done(a);
-        t_wait_barrier(t_shared(shared.read + group), (round & 1) ^ 1);
-        t_copy_samples(args.obs, cell, (int)(n - from), a.tile);
+        a.next = {args.obs, next, present(after), a.tile + t_obs_at(round + 1), after < tiles.end,
+                  t_shared(shared.read + group), (round & 1) ^ 1};
+        if (!T_AHEAD) t_turn({args.obs, cell, present(tile), a.tile, true, a.next.read, a.next.phase});
+        t_await_samples();
         unsigned int x[t_in(0) / 4];
-        t_take_samples(a.tile, x);
-        t_ask_for(a, args.obs, next);
-        t_wait_barrier(t_shared(shared.weights), 0);
+        t_take_samples(a.tile + t_obs_at(round), x);
+        if (!T_AHEAD) t_ask_for_samples(args.obs, next);
+        if (round == 0) t_wait_barrier(t_shared(shared.weights), 0);
         float unused[t_in(0) / 2];
         t_learn<0>(a, x, unused);
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
@@ -118,12 +140,12 @@ struct TGradients {
     float sums[t_in(L) / 2] = {}, bias[4] = {};
     TGradients<L + 1> above;
 
-    // `ones` are 16 rows of a block.
-    __device__ inline void add(unsigned int tile, unsigned int ones) {
+    // Observations lie at `obs`; `ones` are 16 rows of a block.
+    __device__ inline void add(unsigned int tile, unsigned int obs, unsigned int ones) {
         WideWord outputs = t_operand(tile + t_outputs_at(L), 8192, 1024, 1);
         #pragma unroll
         for (int k = 0; k < 4; ++k) {
-            unsigned int from = tile + t_inputs_at(L) + k * 2048;
+            unsigned int from = (L == 0 ? obs : tile + t_inputs_at(L)) + k * 2048;
             if constexpr (t_has_room(L) || t_in(L) == 64) {
                 unsigned int lead = t_has_room(L) ? 8192 : ones - from;
                 WideWord inputs = t_operand(from, lead, 1024, 1);
@@ -133,7 +155,7 @@ struct TGradients {
                 Mma<8>::shared(bias, outputs + k * 128, t_operand(ones, 8192, 1024, 1));
             }
         }
-        above.add(tile, ones);
+        above.add(tile, obs, ones);
     }
 
     __device__ inline void settle() {
@@ -149,7 +171,7 @@ struct TGradients {
 };
 template <>
 struct TGradients<T_DEPTH + 1> {
-    __device__ inline void add(unsigned int, unsigned int) {}
+    __device__ inline void add(unsigned int, unsigned int, unsigned int) {}
     __device__ inline void settle() {}
     __device__ inline void write(const TPartial&) const {}
 };
@@ -163,7 +185,8 @@ __device__ inline void t_multiply_tiles(const TensorGradientArgs& args, const TS
         t_wait_barrier(t_shared(shared.whole + group), round & 1);
         gradients.settle();
         t_fence();
-        gradients.add(t_shared(shared.kept + group * T_KEPT), ones);
+        unsigned int kept = t_shared(shared.kept + group * T_GROUP_BYTES);
+        gradients.add(kept, kept + t_obs_at(round), ones);
         t_commit();
         t_wait<0>();
         gradients.settle();
@@ -183,9 +206,9 @@ __device__ inline void t_put_ones(unsigned int* ones, unsigned char* kept) {
     constexpr unsigned int two = HALF_ONE | HALF_ONE << 16;
     for (int i = threadIdx.x; i < T_ONES; i += blockDim.x) ones[i] = two;
     if constexpr (t_has_room(0)) {
-        for (int i = threadIdx.x; i < T_LEARNERS * 64; i += blockDim.x) {
-            int row = i % 64, piece = t_in(0) / 8;
-            unsigned char* block = kept + i / 64 * T_KEPT + piece / 8 * 8192;
+        for (int i = threadIdx.x; i < T_LEARNERS * (1 + T_AHEAD) * 64; i += blockDim.x) {
+            int row = i % 64, piece = t_in(0) / 8, group = i / 64 % T_LEARNERS, round = i / 64 / T_LEARNERS;
+            unsigned char* block = kept + group * T_GROUP_BYTES + t_obs_at(round) + piece / 8 * 8192;
             *(uint4*)(block + row * 128 + (piece ^ row) % 8 * 16) = make_uint4(two, two, two, two);
         }
     }
@@ -198,7 +221,7 @@ extern "C" __global__ __launch_bounds__(T_GROUPS * 128, 1) void wide_tensor_grad
     extern __shared__ __align__(1024) unsigned char memory[];
     __shared__ WideWord weights, whole[T_LEARNERS], read[T_LEARNERS];
     unsigned char* kept = memory + T_IMAGE;
-    unsigned int* ones = (unsigned int*)(kept + T_LEARNERS * T_KEPT);
+    unsigned int* ones = (unsigned int*)(kept + T_LEARNERS * T_GROUP_BYTES);
     float* biases = (float*)ones + T_ONES;
     float* outs = biases + T_BIASES;
     float* sums = outs + T_LEARNERS * 4 * 16 * T_STRIDE;

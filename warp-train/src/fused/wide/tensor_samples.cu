@@ -99,6 +99,45 @@ __device__ inline void t_pairs(float* out, const TDone& done, int half, WideDist
         }
     }
 }
+
+// The same of a row's only head, whose choices its two threads share: one has the even ones.
+template <class Between>
+__device__ inline void t_only_head(float* out, const TDone& done, int half, WideDistribution* now,
+                                   const float* d_log_prob, const float* d_entropy, Between between) {
+    constexpr int size = t_size(0), share = (size + 1) / 2;
+    float logits[share], weights[share], max = WIDE_NONE, sum = 0.0f, moment = 0.0f;
+    #pragma unroll
+    for (int j = 0; j < share; ++j) {
+        bool allowed = 2 * j + half < size && (!P_MASK || done.mask[j / 16] >> half & 1u << 2 * j % 32);
+        logits[j] = allowed ? out[2 * j + half] : WIDE_NONE;
+        max = fmaxf(max, logits[j]);
+    }
+    max = fmaxf(max, __shfl_xor_sync(0xffffffffu, max, 1));
+    #pragma unroll
+    for (int j = 0; j < share; ++j) {
+        float below = logits[j] - max;
+        weights[j] = t_exp(below);
+        sum += weights[j];
+        moment += weights[j] > 0.0f ? weights[j] * below : 0.0f;
+    }
+    sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+    moment += __shfl_xor_sync(0xffffffffu, moment, 1);
+    float log_sum = t_ln(sum), inverse = __fdividef(1.0f, sum), mean = moment * inverse;
+    int action = done.actions[0];
+    if (half == 0) {
+        now->entropy = log_sum - mean;
+        now->log_prob = out[action] - max - log_sum;
+    }
+    between();
+    #pragma unroll
+    for (int j = 0; j < share; ++j) {
+        int choice = 2 * j + half;
+        if (choice >= size) continue;
+        float p = weights[j] * inverse;
+        float d = p > 0.0f ? -p * (*d_log_prob + *d_entropy * (logits[j] - max - mean)) : 0.0f;
+        out[choice] = choice == action ? d + *d_log_prob : d;
+    }
+}
 #elif T_ACTS
 __device__ inline WideDistribution t_evaluate(float* out, const float* parameters,
                                               const float* raws, int half) {
@@ -122,6 +161,20 @@ __device__ inline void t_gradient(float* out, const float* parameters, const flo
 }
 #endif
 
+// The observations of a group's next tile: of this warp's rows, their cells, how many there are, and where they go, if
+// there is a next tile; and the barrier and its phase once what is kept of the last tile was read.
+struct TNext {
+    const unsigned char* obs;
+    unsigned int cell;
+    int present;
+    unsigned char* to;
+    bool there;
+    unsigned int read, phase;
+};
+#if T_AHEAD
+__device__ inline void t_turn(const TNext& next);
+#endif
+
 // What a warp learns from.
 struct TLearn {
     const WideSettings* settings;
@@ -142,6 +195,8 @@ struct TLearn {
     // Where groups make the gradients of outer layers: sums of all of them, and this one's observations of the tile.
     float* edges;
     const unsigned char* obs;
+    // Where observations come a tile ahead.
+    TNext next;
 };
 
 // Of this thread's row: advantage, log-probability, return, value.
@@ -164,10 +219,11 @@ __device__ inline TDone t_done(const TLearn& a) {
     return done;
 }
 
-// Two threads per row: turns the outputs into their gradients. All lanes of the warp come here.
-__device__ inline void t_loss_row(const TLearn& a, float4 known) {
+// Two threads per row: turns its outputs, of which there are COLUMNS, into their gradients. All lanes of the warp come
+// here.
+template <int COLUMNS>
+__device__ inline void t_loss_row(const TLearn& a, float4 known, float* out) {
     int half = threadIdx.x % 2;
-    float* out = a.outs + threadIdx.x % 32 / 2 * T_STRIDE;
     float advantage = (float)(((double)known.x - a.state->adv_mean) * a.state->adv_scale);
     WideRow row = {0.0f, known.y, 0.0f, known.w, advantage, known.z};
     if (T_VALUES) row.value = out[T_VALUE_AT];
@@ -190,7 +246,8 @@ __device__ inline void t_loss_row(const TLearn& a, float4 known) {
     t_gradient(out, a.parameters, raws, d_log_prob, d_entropy, half);
 #else
     TDone done = T_LEARNERS ? a.done : t_done(a);
-    t_pairs<0>(out, done, half, &now, &d_log_prob, &d_entropy, between);
+    if constexpr (P_ACTION == 1) t_only_head(out, done, half, &now, &d_log_prob, &d_entropy, between);
+    else t_pairs<0>(out, done, half, &now, &d_log_prob, &d_entropy, between);
 #endif
 #else
     between();
@@ -210,7 +267,7 @@ __device__ inline void t_loss_row(const TLearn& a, float4 known) {
     __syncwarp();
     if (a.present) return;
     // A row that is not there was computed with what belongs to the first one.
-    for (int j = half; j < T_N; j += 2) out[j] = 0.0f;
+    for (int j = half; j < COLUMNS; j += 2) out[j] = 0.0f;
 }
 
 // Gradients of the outputs of this thread's two rows, as a product's operand.
@@ -225,6 +282,34 @@ __device__ inline void t_take_gradients(const float* outs, unsigned int (&d)[T_N
             d[4 * k + e] = t_halves(pair.x, pair.y);
         }
     }
+}
+
+// Outputs turned into their gradients, as a product's operand, by way of the warp's part of shared memory.
+__device__ inline void t_loss(const TLearn& a, float4 known, const float (&sums)[T_N / 2], unsigned int (&d)[T_N / 4]) {
+    t_spread(sums, a.biases + t_bias_at(T_DEPTH), a.outs);
+    t_loss_row<T_N>(a, known, a.outs + threadIdx.x % 32 / 2 * T_STRIDE);
+    __syncwarp();
+    t_take_gradients(a.outs, d);
+}
+
+// The same of a value alone, in registers: the first of four threads has those of two rows.
+__device__ inline void t_value_loss(const TLearn& a, float4 known, const float (&sums)[T_N / 2],
+                                    unsigned int (&d)[T_N / 4]) {
+    int lane = threadIdx.x % 32, row = lane / 2;
+    float upper = __shfl_sync(0xffffffffu, sums[0], row % 8 * 4);
+    float lower = __shfl_sync(0xffffffffu, sums[2], row % 8 * 4);
+    float value[1] = {(row < 8 ? upper : lower) + a.biases[t_bias_at(T_DEPTH)]};
+    t_loss_row<1>(a, known, value);
+    upper = __shfl_sync(0xffffffffu, value[0], lane / 4 * 2);
+    lower = __shfl_sync(0xffffffffu, value[0], lane / 4 * 2 + 16);
+    unsigned int none = 0;
+    // Else the compiler makes zeros anew for the product, and then waits for each of them.
+    asm volatile("" : "+r"(none));
+    #pragma unroll
+    for (int i = 0; i < T_N / 4; ++i) d[i] = none;
+    if (lane % 4 != 0) return;
+    d[0] = t_halves(upper, 0.0f);
+    d[1] = t_halves(lower, 0.0f);
 }
 
 // Keeps what hidden layer L gives, which the thread holds; and gets it back. What lies next to the outputs stays in shared
@@ -252,15 +337,14 @@ __device__ inline void t_learn(const TLearn& a, const unsigned int (&below)[K],
     if constexpr (L == T_DEPTH) {
         // On its way meanwhile.
         float4 known = T_LEARNERS ? a.known : t_known(a);
+        unsigned int d[T_N / 4];
         {
             float sums[T_N / 2];
             t_forward<L>(a.image, below, sums);
-            t_spread(sums, a.biases + t_bias_at(L), a.outs);
+            // Where observations do not come ahead, registers do not suffice for it: then products wait for each other.
+            if constexpr (T_ROLE == 2 && T_AHEAD) t_value_loss(a, known, sums, d);
+            else t_loss(a, known, sums, d);
         }
-        t_loss_row(a, known);
-        __syncwarp();
-        unsigned int d[T_N / 4];
-        t_take_gradients(a.outs, d);
 #if T_EDGES
         t_meet(threadIdx.x / 128);
         t_edge_outputs(t_edges(a.edges), t_stage(a.image), a.outs - threadIdx.x % 128 / 32 * 16 * T_STRIDE);
@@ -274,6 +358,9 @@ __device__ inline void t_learn(const TLearn& a, const unsigned int (&below)[K],
         float sums[t_out(L) / 2];
         t_forward<L>(a.image, below, sums);
         t_epilogue(sums, a.biases + t_bias_at(L), h);
+#if T_AHEAD
+        if constexpr (L == 0) t_turn(a.next);
+#endif
         t_keep_activations<L>(a, h);
         unsigned int positive[(t_out(L) / 4 + 15) / 16] = {};
         if (!T_TANH) t_signs(h, positive);
@@ -309,21 +396,28 @@ __device__ inline void t_learn(const TLearn& a, const unsigned int (&below)[K],
     }
 }
 
-// Asks for what the loss of this tile needs, and for the observations of the group's next one, whose
-// cells lanes 0 to 15 have.
-__device__ inline void t_ask_for(const TLearn& a, const unsigned char* obs, unsigned int next) {
+// Asks for the observations of the group's next tile, whose cells lanes 0 to 15 have.
+__device__ inline void t_ask_for_samples(const unsigned char* obs, unsigned int next) {
     int lane = threadIdx.x % 32;
-    if (lane % 2 == 0) {
+    unsigned int cell = __shfl_sync(0xffffffffu, next, lane / 2);
+    const unsigned char* from = obs + (unsigned long long)cell * (t_in(0) * 2);
+    #pragma unroll
+    for (int at = 0; at < t_in(0) * 2; at += 256) {
+        // What follows a short row is another sample's.
+        if (lane % 2 == 0 || at + 128 < t_in(0) * 2) t_prefetch(from + at + lane % 2 * 128);
+    }
+}
+
+// The same, and for what the loss of this tile needs.
+__device__ inline void t_ask_for(const TLearn& a, const unsigned char* obs, unsigned int next) {
+    if (threadIdx.x % 2 == 0) {
         t_prefetch((const float4*)a.from.known + a.cell);
     } else if (T_ACTS) {
         if (P_CONTINUOUS) t_prefetch(a.from.raws + (unsigned long long)a.cell * P_ACTION);
         else t_prefetch(a.from.actions + (unsigned long long)a.cell * P_ACTION);
         if (P_MASK) t_prefetch((const unsigned int*)a.from.masks + (unsigned long long)a.cell * T_MASK_WORDS);
     }
-    unsigned int cell = __shfl_sync(0xffffffffu, next, lane / 2);
-    const unsigned char* from = obs + (unsigned long long)cell * (t_in(0) * 2);
-    #pragma unroll
-    for (int at = 0; at < t_in(0) * 2; at += 256) t_prefetch(from + at + lane % 2 * 128);
+    t_ask_for_samples(obs, next);
 }
 
 // The block's sums of losses, from those of its first THREADS threads; all threads of the block come here.

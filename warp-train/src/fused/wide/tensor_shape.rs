@@ -26,10 +26,16 @@ pub(super) struct TensorShape {
     outputs: usize,
     /// Groups of a block that learn in one pass; none where it takes two.
     learners: Option<usize>,
+    /// Whether those groups have room for the observations of their next tiles.
+    ahead: bool,
     /// Whether the first of two passes makes the gradients of the first and the output layer.
     edges: bool,
+    /// Whether the kernel that acts has room for sums of what is seen.
+    looks: bool,
 }
 
+/// Blocks of a kernel on one multiprocessor, at most.
+pub(super) const MOST_A_PROCESSOR: usize = 2;
 /// Outputs that the first pass makes gradients of, and observations with a one behind them, at most.
 const MOST_AT_EDGES: usize = 16;
 /// Numbers of groups that learn in one pass, and the sums that a thread of the group beside them has registers for.
@@ -43,8 +49,15 @@ impl TensorShape {
         let widths: Vec<_> = [first].into_iter().chain(hidden).collect();
         let columns = tower.heads.n_out + tower.gap;
         let outputs = columns.next_multiple_of(16);
-        let mut shape =
-            Self { tower: tower.clone(), widths, outputs, learners: None, edges: false };
+        let mut shape = Self {
+            tower: tower.clone(),
+            widths,
+            outputs,
+            learners: None,
+            ahead: false,
+            edges: false,
+            looks: false,
+        };
         let whole = shape.widths.iter().chain([&outputs]).all(|width| *width <= 256);
         // What kernels declare for themselves.
         let fixed = 3 * 1024;
@@ -57,7 +70,13 @@ impl TensorShape {
             sums <= *most && shape.gradient_bytes(*learners) + fixed_of_gradients <= shared_bytes
         });
         shape.learners = learners.map(|(learners, _)| *learners).filter(|_| narrow);
+        let with = Self { ahead: true, ..shape.clone() };
+        shape.ahead = shape.learners.is_some_and(|learners| {
+            with.gradient_bytes(learners) + fixed_of_gradients <= shared_bytes
+        });
         shape.edges = shape.has_room_for_edges(shared_bytes);
+        let with = shape.blocks() * (shape.act_bytes() + shape.look_bytes() + fixed);
+        shape.looks = with <= shared_bytes;
         fits.then_some(shape)
     }
 
@@ -138,6 +157,16 @@ impl TensorShape {
         self.image_bytes() + 4 * self.biases() + 8 * 16 * row
     }
 
+    /// Whether that kernel has room for [`TensorShape::look_bytes`] more.
+    pub(super) fn has_room_to_look(&self) -> bool {
+        self.looks
+    }
+
+    /// Sums in f64 of every number that eight warps see, and of its square.
+    pub(super) fn look_bytes(&self) -> usize {
+        8 * 2 * 8 * self.tower.hidden[0].n_in
+    }
+
     /// Shared memory of the first pass.
     pub(super) fn learn_bytes(&self) -> usize {
         // A row's sums.
@@ -156,7 +185,8 @@ impl TensorShape {
     /// Shared memory of a pass that does all, with so many groups that learn.
     pub(super) fn gradient_bytes(&self, learners: usize) -> usize {
         // 64 rows of outputs, and sums of losses; ones that all groups share.
-        let of_group = self.kept_bytes() + 64 * 4 * (self.outputs + 2) + 128 * 5 * 4;
+        let ahead = if self.ahead { self.widths[0].div_ceil(64) * BLOCK } else { 0 };
+        let of_group = self.kept_bytes() + ahead + 64 * 4 * (self.outputs + 2) + 128 * 5 * 4;
         self.image_bytes() + 4 * self.biases() + learners * of_group + ONES
     }
 
@@ -180,7 +210,7 @@ impl TensorShape {
         let widest = self.widths.iter().chain([&self.outputs]).max().copied().unwrap_or(0);
         let registers = widest / 2 + widest / 2 + 32;
         let shared = 227 * 1024 / (self.learn_bytes() + 3 * 1024);
-        (65_536 / 256 / registers).min(shared).clamp(1, 2)
+        (65_536 / 256 / registers).min(shared).clamp(1, MOST_A_PROCESSOR)
     }
 
     /// Blocks of 64 outputs that four warps work on in the second pass.
@@ -221,6 +251,7 @@ impl TensorShape {
             ("DEPTH", tower.hidden.len().to_string()),
             ("BLOCKS", self.blocks().to_string()),
             ("LEARNERS", self.learners.unwrap_or(0).to_string()),
+            ("AHEAD", u8::from(self.ahead).to_string()),
             ("EDGES", u8::from(self.edges).to_string()),
             ("WIDTHS", list(self.widths.iter())),
             ("REALS", list(reals)),
@@ -287,7 +318,9 @@ mod tests {
     fn small_towers_learn_in_one_pass_and_odd_widths_are_padded() {
         let shape = |hidden: &[usize]| TensorShape::new(&tower(71, hidden, 23), 232_448).unwrap();
         assert_eq!(shape(&[64, 64]).learners(), Some(3));
-        assert_eq!(shape(&[64, 64]).gradient_bytes(3), 231_040);
+        assert_eq!((shape(&[64, 64]).gradient_bytes(3), shape(&[64, 64]).ahead), (231_040, false));
+        let fewer = TensorShape::new(&tower(64, &[64, 64], 11), 232_448).unwrap();
+        assert_eq!((fewer.gradient_bytes(3), fewer.ahead), (214_592, true));
         assert_eq!(shape(&[64, 64, 64, 64]).learners(), None, "sums of gradients do not fit");
         assert_eq!(shape(&[64, 128]).learners(), None);
         let odd = shape(&[40, 24]);

@@ -138,14 +138,16 @@ pub(super) fn general(
     general.into_iter().chain(learns).chain([spread]).collect()
 }
 
-/// The kernels of one tower on tensor cores, in several units.
+/// The kernels of one tower on tensor cores, in several units; what acts also LOOKS, or does not.
 pub(super) fn tensor(
     config: &TrainConfig,
     number: PolicyNumber,
     network: &WideNetwork,
     shape: &TensorShape,
+    looks: bool,
 ) -> Vec<Source> {
     let mut text = constants(config, number, network);
+    let _ = writeln!(text, "#define T_LOOKS {}", u8::from(looks));
     shape.constants(is_tanh(config, number), &mut text);
     text += &ROWS.join("\n");
     text += &products(&shape.products());

@@ -2,11 +2,12 @@
 
 enum UForm { U_HIDDEN, U_LAST, U_OUTPUTS, U_BACK };
 
-// Tile t of a layer: its columns, then the next rows, then the other tower.
+// Tile t of a layer: its columns for one tower and the other, then the next rows. Towers read the same observations, which
+// the second one then finds in the L2 cache.
 struct UTile {
     unsigned int column, row, tower;
-    __device__ inline UTile(unsigned int t, unsigned int columns, unsigned int rows)
-        : column(t % columns), row(t / columns % rows), tower(t / columns / rows) {}
+    __device__ inline UTile(unsigned int t, unsigned int columns)
+        : column(t / U_TOWERS % columns), row(t / U_TOWERS / columns), tower(t % U_TOWERS) {}
 };
 
 // The transfer from shared memory to a tile of a hidden layer's outputs, in place of what is there.
@@ -99,8 +100,11 @@ template <int N>
 __device__ inline void u_give(const float (&sums)[N / 2], const float* biases, const UTile& tile,
                               unsigned int rows, float* outs) {
     unsigned int lane = threadIdx.x % 32, column = u_heads[tile.tower].column;
+    unsigned int columns = u_places[tile.tower][U_DEPTH].n_out + u_heads[tile.tower].gap;
     #pragma unroll
     for (int j = 0; j < N / 8; ++j) {
+        // The rest is padding.
+        if (tile.column * N + j * 8 >= columns) break;
         #pragma unroll
         for (int e = 0; e < 4; ++e) {
             unsigned int row = tile.row * U_ROWS + threadIdx.x / 32 * 16 + lane / 4 + e / 2 * 8;
@@ -134,7 +138,7 @@ template <int N, int STAGES, UForm FORM> __device__ inline void u_layer(const Ti
         if (threadIdx.x == U_CONSUMERS) {
             typename Ring::Place place;
             for (unsigned int t = blockIdx.x; t < tiles; t += gridDim.x) {
-                UTile tile(t, columns, row_tiles);
+                UTile tile(t, columns);
                 const unsigned char* x = a.x + tile.tower * a.x_tower + tile.row * x_row;
                 const unsigned char* w = a.image + a.image_at + tile.tower * a.image_tower;
                 for (unsigned int part = 0; part < a.parts; ++part) {
@@ -153,7 +157,7 @@ template <int N, int STAGES, UForm FORM> __device__ inline void u_layer(const Ti
         } else if (FORM == U_BACK && threadIdx.x == U_CONSUMERS + 32) {
             unsigned int round = 1;
             for (unsigned int t = blockIdx.x; t < tiles; t += gridDim.x, round ^= 1) {
-                UTile tile(t, columns, row_tiles);
+                UTile tile(t, columns);
                 t_wait_barrier(staging.free, round);
                 staging.fetch(a.y + tile.tower * a.y_tower + tile.row * y_row + tile.column * N * 256);
             }
@@ -166,7 +170,7 @@ template <int N, int STAGES, UForm FORM> __device__ inline void u_layer(const Ti
     typename Ring::Place place;
     unsigned int round = 0;
     for (unsigned int t = blockIdx.x; t < tiles; t += gridDim.x, round ^= 1) {
-        UTile tile(t, columns, row_tiles);
+        UTile tile(t, columns);
         float sums[N / 2];
         ring.template multiply<false>(
             sums, a.parts, place, group, [](unsigned int, WideWord, WideWord) {},

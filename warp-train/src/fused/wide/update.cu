@@ -31,6 +31,57 @@ extern "C" __global__ void wide_advantages(const AdvantagesArgs a) {
     a.parts[blockIdx.x * 2 + 1] = squares;
 }
 
+// The minibatch of `parts` that sample `place` of an epoch of n is in, by where each ends.
+__device__ inline unsigned int wide_part_of(unsigned int place, unsigned int n, unsigned int parts,
+                                            const unsigned int* ends) {
+    unsigned int part = (unsigned int)((float)place * ((float)parts / (float)n));
+    part = part < parts ? part : parts - 1;
+    while (part > 0 && place < ends[part - 1]) --part;
+    while (part + 1 < parts && place >= ends[part]) ++part;
+    return part;
+}
+
+// The same of an epoch whose order is a permutation. Advantages are read in their own order, in which they lie side by
+// side, and added to the sums of the minibatches that take them, which each thread has in shared memory:
+// [P_MINIBATCHES, 2, 256], then where minibatches end. Blocks are as many as leave sums of a minibatch.
+extern "C" __global__ __launch_bounds__(256) void wide_shuffled_advantages(const ShuffledAdvantagesArgs a) {
+    extern __shared__ double sums[];
+    __shared__ unsigned int places[WIDE_PERMUTED][256];
+    unsigned int* ends = (unsigned int*)(sums + 2 * P_MINIBATCHES * 256);
+    unsigned int n = a.state->n, parts = wide_parts(a.ns), step = gridDim.x * 256, begin;
+    for (unsigned int k = 0; k < 2 * P_MINIBATCHES; ++k) sums[k * 256 + threadIdx.x] = 0.0;
+    for (unsigned int k = threadIdx.x; k < P_MINIBATCHES; k += 256) wide_range(n, k, parts, &begin, ends + k);
+    __syncthreads();
+    WidePermutation permutation(n, wide_shuffle_key(a.settings, a.settings->shard, a.epoch));
+    unsigned int first = blockIdx.x * 256 + threadIdx.x;
+    for (; first < n; first += step * WIDE_PERMUTED) {
+        wide_permute<true>(permutation, first, step, places);
+        float advantages[WIDE_PERMUTED];
+        #pragma unroll
+        for (unsigned int k = 0; k < WIDE_PERMUTED; ++k) {
+            unsigned int i = first + k * step < n ? first + k * step : first;
+            advantages[k] = a.advantages[WIDE_ALL_COUNT ? i : a.order[i]];
+        }
+        wide_loaded(advantages);
+        #pragma unroll
+        for (unsigned int k = 0; k < WIDE_PERMUTED; ++k) {
+            if (first + k * step >= n) break;
+            double advantage = advantages[k];
+            double* of = sums + wide_part_of(places[k][threadIdx.x], n, parts, ends) * 512 + threadIdx.x;
+            of[0] += advantage;
+            of[256] += advantage * advantage;
+        }
+    }
+    __syncthreads();
+    for (unsigned int k = threadIdx.x / 32; k < 2 * P_MINIBATCHES; k += 8) {
+        double sum = 0.0;
+        for (unsigned int i = threadIdx.x % 32; i < 256; i += 32) sum += sums[k * 256 + i];
+        #pragma unroll
+        for (int half = 16; half > 0; half /= 2) sum += __shfl_down_sync(0xffffffffu, sum, half);
+        if (threadIdx.x % 32 == 0) a.parts[(k / 2 * gridDim.x + blockIdx.x) * 2 + k % 2] = sum;
+    }
+}
+
 // Makes minibatch `part` the one at hand, in one block. Every rank has left sums of so many blocks, `rank_stride` apart.
 extern "C" __global__ void wide_begin_minibatch(const BeginMinibatchArgs a) {
     double sum = 0.0, squares = 0.0;
@@ -79,21 +130,60 @@ extern "C" __global__ void wide_gather(const GatherArgs a) {
     a.gathered[at] = a.obs[(unsigned long long)a.order[a.state->begin + a.first + i] * P_WIDTH + column];
 }
 
+// Samples of a block of losses, and whether shared memory has room for their outputs and masks: each is read several
+// times, by threads whose rows lie far apart.
+#define WIDE_OF_LOSSES (256 / P_LANES)
+#define WIDE_LOSSES_NEAR (WIDE_OF_LOSSES * (4 * (P_OUT + 1) + P_MASK) <= 36 * 1024)
+
+struct WideNearRows {
+    float outs[WIDE_LOSSES_NEAR ? WIDE_OF_LOSSES * (P_OUT + 1) : 1];
+    unsigned int cells[WIDE_OF_LOSSES];
+    unsigned char masks[WIDE_LOSSES_NEAR ? WIDE_OF_LOSSES * P_MASK + 1 : 1];
+};
+
+// Outputs and masks of the block's `n` samples, the first of which is number `first` of the epoch, to shared memory.
+__device__ inline void wide_fetch_rows(const LossesArgs& a, const float* outs, unsigned int first, unsigned int n,
+                                       WideNearRows& to) {
+    if (threadIdx.x < n) to.cells[threadIdx.x] = a.order[first + threadIdx.x];
+    #pragma unroll 8
+    for (unsigned int e = threadIdx.x; e < n * (P_OUT + 1); e += 256) to.outs[e] = outs[e];
+    __syncthreads();
+    constexpr unsigned int choices = P_MASK + !P_MASK;
+    #pragma unroll 8
+    for (unsigned int e = threadIdx.x; e < n * P_MASK; e += 256) {
+        to.masks[e] = a.from.masks[(unsigned long long)to.cells[e / choices] * P_MASK + e % choices];
+    }
+    __syncthreads();
+}
+
 // Gradients of the outputs of samples `first`.., in place, and the blocks' sums from `parts_at` on.
 extern "C" __global__ __launch_bounds__(256) void wide_losses(const LossesArgs a) {
-    unsigned int i = (blockIdx.x * 256 + threadIdx.x) / P_LANES;
+    __shared__ WideNearRows near;
+    unsigned int first = blockIdx.x * WIDE_OF_LOSSES, own = threadIdx.x / P_LANES, i = first + own;
     int lane = threadIdx.x % P_LANES;
     double sums[5] = {0.0, 0.0, 0.0, 0.0, 0.0};
-    unsigned int n = wide_present(a.state, 1, a.first, a.rows);
-    float* out = a.outs + (unsigned long long)i * (P_OUT + 1);
+    unsigned int n = wide_present(a.state, 1, a.first, a.rows), from = a.state->begin + a.first;
+    float* outs = a.outs + (unsigned long long)first * (P_OUT + 1);
+    if (WIDE_LOSSES_NEAR) {
+        unsigned int here = n > first ? n - first : 0u;
+        wide_fetch_rows(a, outs, from + first, here < WIDE_OF_LOSSES ? here : WIDE_OF_LOSSES, near);
+    }
+    float* out = (WIDE_LOSSES_NEAR ? near.outs : outs) + own * (P_OUT + 1);
     if (i < n) {
-        unsigned int cell = a.order[a.state->begin + a.first + i];
+        unsigned int cell = WIDE_LOSSES_NEAR ? near.cells[own] : a.order[from + i];
+        const unsigned char* mask = WIDE_LOSSES_NEAR ? near.masks + own * P_MASK : wide_mask(a.from, cell);
         WideKnown known = wide_known(a.from, a.state, cell);
-        wide_sample_loss<true, true, P_LANES>(a.from, a.settings, known, cell, out, a.parameters,
+        wide_sample_loss<true, true, P_LANES>(a.from, a.settings, known, cell, mask, out, a.parameters,
                                               sums, lane);
     } else if (i < a.rows) {
         // A tensor library takes all rows.
         for (int o = lane; o <= P_OUT; o += P_LANES) out[o] = 0.0f;
+    }
+    if (WIDE_LOSSES_NEAR) {
+        __syncthreads();
+        unsigned int rows = a.rows > first ? a.rows - first : 0u;
+        rows = rows < WIDE_OF_LOSSES ? rows : WIDE_OF_LOSSES;
+        for (unsigned int e = threadIdx.x; e < rows * (P_OUT + 1); e += 256) outs[e] = near.outs[e];
     }
     wide_block_sums(sums);
     if (threadIdx.x != 0) return;

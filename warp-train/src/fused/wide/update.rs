@@ -2,8 +2,8 @@
 //! optimiser; all as launches.
 
 use super::args::{
-    AdvantagesArgs, BeginMinibatchArgs, DescendArgs, FactorsArgs, GatherArgs, JudgeArgs,
-    LossesArgs, ReduceArgs, TensorGradientArgs, TensorLearnArgs, TensorWeightsArgs, WideSamples,
+    BeginMinibatchArgs, DescendArgs, FactorsArgs, GatherArgs, JudgeArgs, LossesArgs, ReduceArgs,
+    TensorGradientArgs, TensorLearnArgs, TensorWeightsArgs, WideSamples,
 };
 use super::arrays::{LOSS_WORDS, SUM_BLOCKS};
 use super::kernels::{TensorGradientKernels, TensorLearnKernels, TensorWeightsKernels};
@@ -70,7 +70,7 @@ impl WidePolicy {
         }
         for epoch in 0..passes.epochs {
             let order = self.order(epoch, &passes)?;
-            self.begin_epoch(order)?;
+            self.begin_epoch(order, Some(epoch).filter(|_| passes.shuffles))?;
             for part in 0..passes.minibatches {
                 self.minibatch(order)?;
                 let next = Some(part + 1).filter(|part| *part < passes.minibatches);
@@ -98,16 +98,12 @@ impl WidePolicy {
         Ok(self.update.judge.launch(&launch, &[args.arg()])?)
     }
 
-    /// Finds the moments of all minibatches' advantages, and makes the first one the one at hand.
-    pub(super) fn begin_epoch(&self, order: &DeviceArray) -> Result<()> {
+    /// Finds the moments of all minibatches' advantages, and makes the first one the one at hand; `shuffled` is the number
+    /// of an epoch with an order of its own.
+    pub(super) fn begin_epoch(&self, order: &DeviceArray, shuffled: Option<usize>) -> Result<()> {
         if self.plan.config.norm_adv && !self.takes_whole_rollouts() {
-            let (a, ns, minibatches) =
-                (&self.arrays, self.counts(), self.plan.passes().minibatches);
-            let (state, advantages, parts) = (&a.state, &a.advantages, &a.moments);
-            let args = AdvantagesArgs { state, order, advantages, parts, ns };
-            let launch = Launch { blocks: (SUM_BLOCKS * minibatches) as u32, ..ONE_BLOCK };
-            self.update.advantages.launch(&launch, &[args.arg()])?;
-            self.of_all_ranks(parts, |ranks| &ranks.moments)?;
+            self.sum_advantages(order, shuffled)?;
+            self.of_all_ranks(&self.arrays.moments, |ranks| &ranks.moments)?;
         }
         self.begin_minibatch(0)
     }
