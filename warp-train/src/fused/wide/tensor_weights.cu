@@ -2,21 +2,19 @@
 // rows of one layer's gradient from its share of the samples; tensor cores read both operands from
 // shared memory, whose next parts the copy engine fetches meanwhile.
 
-// Blocks of 64 outputs that one group of four warps works on, what a block of two groups loads, and in how many parts
-// it takes the inputs.
+// Blocks of 64 outputs that one group of four warps works on, and what a block of two groups loads.
 __host__ __device__ constexpr int t_least(int a, int b) { return a < b ? a : b; }
 __host__ __device__ constexpr int t_group(int l) {
     return t_least(t_in(l) > 128 ? 1 : 2, (t_out(l) + 127) / 128);
 }
-__host__ __device__ constexpr int t_parts(int l) { return T_EDGES && t_in(l) == 256 ? 2 : 1; }
 __host__ __device__ constexpr int t_jobs(int l) {
-    return t_keeps(l) ? (t_blocks(t_out(l)) + 2 * t_group(l) - 1) / (2 * t_group(l)) * t_parts(l) : 0;
+    return t_keeps(l) ? (t_blocks(t_out(l)) + 2 * t_group(l) - 1) / (2 * t_group(l)) : 0;
 }
 __host__ __device__ constexpr int t_jobs_before(int l) {
     return l == 0 ? 0 : t_jobs_before(l - 1) + t_jobs(l - 1);
 }
 __host__ __device__ constexpr unsigned int t_stage(int l) {
-    return t_keeps(l) ? (2 * t_group(l) + t_blocks(t_in(l)) / t_parts(l)) * 8192 : 0;
+    return t_keeps(l) ? (2 * t_group(l) + t_blocks(t_in(l))) * 8192 : 0;
 }
 __host__ __device__ constexpr unsigned int t_largest_stage(int l) {
     return l == 0 ? t_stage(0)
@@ -34,22 +32,17 @@ struct TWeights {
     unsigned int from, to;
 };
 
-// Outputs from block m0 on, inputs from block n0 on.
-struct TJob {
-    int m0, n0;
-};
-
-// Starts to fetch the part of tile `tile` that the job needs.
+// Starts to fetch the part of tile `tile` that outputs from block m0 on need.
 template <int L>
-__device__ inline void t_fetch(const TWeights& a, unsigned int tile, TJob job) {
-    constexpr int inputs = t_blocks(t_in(L)) / t_parts(L);
+__device__ inline void t_fetch(const TWeights& a, unsigned int tile, int m0) {
+    constexpr int inputs = t_blocks(t_in(L));
     int stage = (tile - a.from) % T_STAGES;
     unsigned int barrier = a.barriers + stage * 8, to = t_shared(a.shared) + stage * T_STAGE;
-    int left = t_least(2 * t_group(L), t_blocks(t_out(L)) - job.m0);
+    int left = t_least(2 * t_group(L), t_blocks(t_out(L)) - m0);
     const unsigned char* from = a.kept + (unsigned long long)tile * T_KEPT;
     t_expect(barrier, (left + inputs) * 8192);
-    t_bulk(to, from + t_outputs_at(L) + job.m0 * 8192, left * 8192, barrier);
-    t_bulk(to + 2 * t_group(L) * 8192, from + t_inputs_at(L) + job.n0 * 8192, inputs * 8192, barrier);
+    t_bulk(to, from + t_outputs_at(L) + m0 * 8192, left * 8192, barrier);
+    t_bulk(to + 2 * t_group(L) * 8192, from + t_inputs_at(L), inputs * 8192, barrier);
 }
 
 // The sums of two columns over the warp's 16 rows of a block.
@@ -86,8 +79,7 @@ __device__ inline void t_write_biases(const TPartial& partial, float2 sums, int 
 // Gradients of the weights of 64 outputs by way of the warp's part of shared memory, 16 rows an odd number of floats
 // apart: in memory, neighbouring lanes then write neighbouring numbers.
 template <int L, int N>
-__device__ inline void t_write_lines(const TPartial& partial, const float (&sums)[N], int block, int n0,
-                                     float* lines) {
+__device__ inline void t_write_lines(const TPartial& partial, const float (&sums)[N], int block, float* lines) {
     constexpr int columns = 2 * N, line = columns + 1;
     int lane = threadIdx.x % 32, g = lane / 4, q = lane % 4;
     // Another block's lines may lie there.
@@ -107,19 +99,17 @@ __device__ inline void t_write_lines(const TPartial& partial, const float (&sums
         if (o < 0) continue;
         #pragma unroll
         for (int c = 0; c < (columns + 31) / 32; ++c) {
-            int column = c * 32 + lane, of = n0 * 64 + column;
-            if (column >= columns || of >= t_real_in(L)) continue;
-            partial.put(t_weights(L) + o * t_real_in(L) + of, lines[row * line + column]);
+            int column = c * 32 + lane;
+            if (column >= t_real_in(L)) continue;
+            partial.put(t_weights(L) + o * t_real_in(L) + column, lines[row * line + column]);
         }
     }
 }
 
 template <int L>
-__device__ inline void t_job(const TWeights& a, TJob job) {
-    constexpr int blocks = t_group(L), n = t_in(L) / t_parts(L);
+__device__ inline void t_job(const TWeights& a, int m0) {
+    constexpr int blocks = t_group(L), n = t_in(L);
     int group = threadIdx.x / 128;
-    // Parts of the inputs share the biases, so that all take the same time.
-    bool biased = t_parts(L) == 1 || job.n0 / (n / 64) == group;
     float sums[blocks][n / 2] = {};
     float2 bias[blocks] = {};
     // Else the compiler shares a register among zeros, and waits for products to separate them.
@@ -127,7 +117,7 @@ __device__ inline void t_job(const TWeights& a, TJob job) {
     for (int b = 0; b < blocks; ++b) t_settle(sums[b]);
     if (threadIdx.x == 0) {
         for (unsigned int tile = a.from; tile < a.to && tile < a.from + T_STAGES - 1; ++tile) {
-            t_fetch<L>(a, tile, job);
+            t_fetch<L>(a, tile, m0);
         }
     }
     for (unsigned int tile = a.from; tile < a.to; ++tile) {
@@ -145,11 +135,11 @@ __device__ inline void t_job(const TWeights& a, TJob job) {
         }
         t_commit();
         #pragma unroll
-        for (int b = 0; b < blocks && biased; ++b) t_add_bias(bias[b], own + b * 8192);
+        for (int b = 0; b < blocks; ++b) t_add_bias(bias[b], own + b * 8192);
         // The part before this one has been read by now.
         t_wait<1>();
         __syncthreads();
-        if (threadIdx.x == 0 && tile + T_STAGES - 1 < a.to) t_fetch<L>(a, tile + T_STAGES - 1, job);
+        if (threadIdx.x == 0 && tile + T_STAGES - 1 < a.to) t_fetch<L>(a, tile + T_STAGES - 1, m0);
     }
     t_wait<0>();
     // Both groups have read what was fetched, and its place is free.
@@ -158,10 +148,10 @@ __device__ inline void t_job(const TWeights& a, TJob job) {
     #pragma unroll
     for (int b = 0; b < blocks; ++b) {
         t_settle(sums[b]);
-        int block = job.m0 + group * blocks + b;
+        int block = m0 + group * blocks + b;
         if (block >= t_blocks(t_out(L))) continue;
-        t_write_lines<L>(a.partial, sums[b], block, job.n0, lines);
-        if (biased) t_write_biases<L>(a.partial, bias[b], block);
+        t_write_lines<L>(a.partial, sums[b], block, lines);
+        t_write_biases<L>(a.partial, bias[b], block);
     }
 }
 
@@ -169,10 +159,7 @@ template <int L>
 __device__ inline void t_jobs_from(const TWeights& a, int job) {
     if constexpr (L <= T_DEPTH) {
         if (job >= t_jobs(L)) return t_jobs_from<L + 1>(a, job - t_jobs(L));
-        if constexpr (t_keeps(L)) {
-            TJob own = {job / t_parts(L) * 2 * t_group(L), job % t_parts(L) * (t_blocks(t_in(L)) / t_parts(L))};
-            t_job<L>(a, own);
-        }
+        if constexpr (t_keeps(L)) t_job<L>(a, job * 2 * t_group(L));
     }
 }
 
