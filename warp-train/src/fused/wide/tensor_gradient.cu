@@ -7,9 +7,6 @@
 #define T_GROUPS (T_LEARNERS + 1)
 #define T_LEARNER_THREADS (T_LEARNERS * 128)
 
-__device__ inline void t_barrier(WideWord* barrier, int count) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(t_shared(barrier)), "r"(count) : "memory");
-}
 __device__ inline void t_arrive(WideWord* barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(t_shared(barrier)) : "memory");
 }
