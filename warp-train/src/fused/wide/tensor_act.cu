@@ -276,7 +276,7 @@ extern "C" __global__ __launch_bounds__(256, T_BLOCKS) void wide_tensor_act(
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     unsigned char* scratch = all_scratch + warp * T_SCRATCH;
     float* outs = (float*)scratch;
-    unsigned int run_step = args.stage == 0 ? *own_places.run_step : 0;
+    unsigned int run_step = args.stage == 0 ? wide_run_step(step, &own_places) : 0;
     TAct a = {&own_places, step.state, step.parameters, step.seed, step.first_replica, run_step, step.t,
               step.rows, args.stage, args.masks, args.weights, step.done.actions, step.done.raws,
               step.done.log_probs, step.done.values, args.factors};
