@@ -33,30 +33,32 @@ extern "C" __global__ void wide_advantages(const AdvantagesArgs a) {
 
 // Makes minibatch `part` the one at hand, in one block. Every rank has left sums of so many blocks, `rank_stride` apart.
 extern "C" __global__ void wide_begin_minibatch(const BeginMinibatchArgs a) {
-    double sum = 0.0, squares = 0.0;
+    // Of the advantages and of their squares.
+    double sums[2] = {0.0, 0.0};
     for (unsigned int i = threadIdx.x; i < a.blocks * P_RANKS && a.normalise; i += 256) {
         unsigned int at = i / a.blocks * a.rank_stride + i % a.blocks * a.stride + a.first;
-        sum += a.parts[at];
-        squares += a.parts[at + 1];
+        sums[0] += a.parts[at];
+        sums[1] += a.parts[at + 1];
     }
-    sum = wide_block_sum(sum);
-    squares = wide_block_sum(squares);
-    if (threadIdx.x != 0) return;
-    unsigned int parts = wide_parts(a.ns), whole = 0;
+    // Before the sums are there, since what this reads takes as long to come.
+    unsigned int parts = wide_parts(a.ns), whole = 0, begin, end;
     for (int i = 0; i < P_COUNTS; ++i) {
-        unsigned int begin, end;
         wide_range(a.ns[i], a.part, parts, &begin, &end);
         whole += end - begin;
     }
-    wide_range_here(a.state, a.ns, a.part, parts, &a.state->begin, &a.state->end);
+    wide_range_here(a.state, a.ns, a.part, parts, &begin, &end);
     // Nothing is learned from empty minibatches.
-    if (a.state->stopped) a.state->begin = a.state->end = whole = 0;
+    if (a.state->stopped) begin = end = whole = 0;
+    wide_block_sums(sums);
+    if (threadIdx.x != 0) return;
+    a.state->begin = begin;
+    a.state->end = end;
     a.state->whole = whole;
     double n = whole;
     a.state->adv_mean = 0.0;
     a.state->adv_scale = 1.0;
     if (!a.normalise || n < 2.0) return;
-    double mean = sum / n, spread = squares - mean * sum;
+    double mean = sums[0] / n, spread = sums[1] - mean * sums[0];
     a.state->adv_mean = mean;
     a.state->adv_scale = 1.0 / (sqrt((spread > 0.0 ? spread : 0.0) / (n - 1.0)) + 1e-8);
 }
