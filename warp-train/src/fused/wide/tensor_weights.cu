@@ -191,7 +191,7 @@ __device__ inline void t_write_edges(const TensorWeightsArgs& args, float* to, u
                                      unsigned int copy) {
     for (unsigned int i = job * T_MULTIPLIERS + threadIdx.x; i < T_EDGE_SUMS * 128; i += T_JOBS * T_MULTIPLIERS) {
         float sums[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-        #pragma unroll 4
+        #pragma unroll 8
         for (unsigned int of = copy; of < args.groups; of += args.copies) {
             float4 x = ((const float4*)args.edges)[of * T_EDGE_SUMS * 128 + i];
             sums[0] += x.x, sums[1] += x.y, sums[2] += x.z, sums[3] += x.w;
