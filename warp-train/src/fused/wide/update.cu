@@ -146,14 +146,14 @@ extern "C" __global__ __launch_bounds__(256) void wide_sum_copies(const SumCopie
 // losses of so many blocks.
 extern "C" __global__ void wide_factors(const FactorsArgs a) {
     __shared__ double powers[2];
-    // They take long, so a warp begins with them that has less to add than the first.
-    if (!P_RMSPROP && threadIdx.x == 224) {
+    // They take long, so warps begin with them that have less to add than the first.
+    if (!P_RMSPROP && threadIdx.x >= 192 && threadIdx.x % 32 == 0) {
         double t = a.state->optimiser_steps + 1u;
-        powers[0] = pow(0.9, t);
-        powers[1] = pow(0.999, t);
+        powers[threadIdx.x / 32 - 6] = pow(threadIdx.x == 192 ? 0.9 : 0.999, t);
     }
     // Of losses, then of the gradient's squares.
     double sums[6] = {};
+    #pragma unroll 8
     for (unsigned int i = threadIdx.x; i < a.blocks; i += 256) sums[5] += a.squares[i];
     // Threads take a rank's blocks as if it had as many as fit, so that the order of sums does not depend on how many
     // it has.
