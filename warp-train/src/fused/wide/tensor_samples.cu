@@ -189,7 +189,7 @@ __device__ inline void t_loss_row(const TLearn& a, float4 known) {
     between();
     t_gradient(out, a.parameters, raws, d_log_prob, d_entropy, half);
 #else
-    TDone done = T_LEARNERS ? a.done : t_done(a);
+    TDone done = T_LEARNERS || T_EDGES ? a.done : t_done(a);
     t_pairs<0>(out, done, half, &now, &d_log_prob, &d_entropy, between);
 #endif
 #else
@@ -245,25 +245,30 @@ __device__ inline void t_recall_activations(const TLearn& a, unsigned int (&h)[K
     t_recall(h, a.tile + t_inputs_at(L + 1));
 }
 
-// Layer L and all above it, forward and back: from activations below to their gradients.
+// Layer L and all above it, forward and back: from activations below to their gradients; where the first layer's are
+// made from what it leaves, up to those of its outputs.
 template <int L, int K>
-__device__ inline void t_learn(const TLearn& a, const unsigned int (&below)[K],
+__device__ inline void t_learn(TLearn& a, const unsigned int (&below)[K],
                                float (&d_below)[2 * K]) {
     if constexpr (L == T_DEPTH) {
         // On its way meanwhile.
-        float4 known = T_LEARNERS ? a.known : t_known(a);
+        float4 known = T_LEARNERS || T_EDGES ? a.known : t_known(a);
         {
             float sums[T_N / 2];
             t_forward<L>(a.image, below, sums);
             t_spread(sums, a.biases + t_bias_at(L), a.outs);
         }
+#if T_EDGES
+        TOutputSums edges;
+        edges.load(t_edges(a.edges));
+#endif
         t_loss_row(a, known);
         __syncwarp();
         unsigned int d[T_N / 4];
         t_take_gradients(a.outs, d);
 #if T_EDGES
         t_meet(threadIdx.x / 128);
-        t_edge_outputs(t_edges(a.edges), t_stage(a.image), a.outs - threadIdx.x % 128 / 32 * 16 * T_STRIDE);
+        t_edge_outputs(edges, t_edges(a.edges), t_stage(a.image), a.outs - threadIdx.x % 128 / 32 * 16 * T_STRIDE);
         t_meet(threadIdx.x / 128);
 #else
         t_keep_plain(d, a.tile + t_outputs_at(L));
@@ -273,6 +278,10 @@ __device__ inline void t_learn(const TLearn& a, const unsigned int (&below)[K],
         unsigned int h[t_out(L) / 4];
         float sums[t_out(L) / 2];
         t_forward<L>(a.image, below, sums);
+#if T_EDGES
+        // What the loss needs is on its way meanwhile.
+        if constexpr (L == T_DEPTH - 1) a.known = t_known(a), a.done = t_done(a);
+#endif
         t_epilogue(sums, a.biases + t_bias_at(L), h);
         t_keep_activations<L>(a, h);
         unsigned int positive[(t_out(L) / 4 + 15) / 16] = {};
@@ -294,13 +303,7 @@ __device__ inline void t_learn(const TLearn& a, const unsigned int (&below)[K],
             }
         }
 #if T_EDGES
-        if constexpr (L == 0) {
-            t_stage_keep(h, t_stage(a.image));
-            t_meet(threadIdx.x / 128);
-            t_edge_inputs(t_edges(a.edges), t_stage(a.image), a.obs);
-            t_meet(threadIdx.x / 128);
-            return;
-        }
+        if constexpr (L == 0) return t_stage_keep(h, t_stage(a.image));
         // The first layer's activations are back by the time that their gradients are there.
         if constexpr (L == 1 && T_TANH) t_copy_back<t_in(1)>(t_stage(a.image), a.tile + t_inputs_at(1));
 #endif
