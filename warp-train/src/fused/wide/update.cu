@@ -111,7 +111,7 @@ extern "C" __global__ __launch_bounds__(256) void wide_losses(const LossesArgs a
 extern "C" __global__ __launch_bounds__(256) void wide_reduce(const ReduceArgs a) {
     __shared__ float sums[256];
     unsigned int width = 256 / a.lanes, lane = threadIdx.x / width, column = threadIdx.x % width;
-    unsigned int i = blockIdx.x * width + column;
+    unsigned int i = blockIdx.x * width + column, n = a.state->whole;
     float sum = 0.0f;
     if (i < a.n_parameters) {
         #pragma unroll 16
@@ -124,7 +124,6 @@ extern "C" __global__ __launch_bounds__(256) void wide_reduce(const ReduceArgs a
     double own = 0.0;
     if (lane == 0 && i < a.n_parameters) {
         for (unsigned int other = 1; other < a.lanes; ++other) sum += sums[other * width + column];
-        unsigned int n = a.state->whole;
         float mean = n > 0 ? (float)((double)sum / (double)n) : 0.0f;
         a.gradient[i] = mean;
         own = (double)mean * (double)mean;
@@ -151,6 +150,13 @@ extern "C" __global__ void wide_factors(const FactorsArgs a) {
         double t = a.state->optimiser_steps + 1u;
         powers[threadIdx.x / 32 - 6] = pow(threadIdx.x == 192 ? 0.9 : 0.999, t);
     }
+    // All is read before anything is written, since later loads would wait for that.
+    unsigned int n = a.state->whole, fault = a.state->fault;
+    unsigned int updates = a.state->updates, steps = a.state->optimiser_steps;
+    double most = a.settings->max_grad_norm, before[6];
+    double rate = a.settings->learning_rate, critic_rate = a.settings->critic_learning_rate;
+    #pragma unroll
+    for (int k = 0; k < 6; ++k) before[k] = a.state->sums[k];
     // Of losses, then of the gradient's squares.
     double sums[6] = {};
     #pragma unroll 8
@@ -165,23 +171,22 @@ extern "C" __global__ void wide_factors(const FactorsArgs a) {
         }
     }
     wide_block_sums(sums);
-    unsigned int n = a.state->whole;
     if (threadIdx.x != 0) return;
     double norm = sqrt(sums[5]);
     a.state->step_size = 0.0f;
     if (n == 0) return;
     a.state->norm = norm;
-    if (!(norm - norm == 0.0)) a.state->fault |= WIDE_FAULT_GRADIENT;
-    if (a.state->fault != 0) return;
-    for (int k = 0; k < 5; ++k) a.state->sums[k] += sums[k] / n;
-    a.state->sums[5] += norm;
-    a.state->updates += 1;
-    a.state->optimiser_steps += 1;
-    double most = a.settings->max_grad_norm, clip = most > 0.0 ? most / (norm + 1e-6) : 1.0;
+    if (!(norm - norm == 0.0)) a.state->fault = fault |= WIDE_FAULT_GRADIENT;
+    if (fault != 0) return;
+    for (int k = 0; k < 5; ++k) a.state->sums[k] = before[k] + sums[k] / n;
+    a.state->sums[5] = before[5] + norm;
+    a.state->updates = updates + 1;
+    a.state->optimiser_steps = steps + 1;
+    double clip = most > 0.0 ? most / (norm + 1e-6) : 1.0;
     a.state->clip = (float)(clip < 1.0 ? clip : 1.0);
     double correction = P_RMSPROP ? 1.0 : 1.0 - powers[0];
-    a.state->step_size = (float)(a.settings->learning_rate / correction);
-    a.state->critic_step_size = (float)(a.settings->critic_learning_rate / correction);
+    a.state->step_size = (float)(rate / correction);
+    a.state->critic_step_size = (float)(critic_rate / correction);
     a.state->bias_correction2_sqrt = P_RMSPROP ? 1.0f : (float)sqrt(1.0 - powers[1]);
 }
 
@@ -189,9 +194,12 @@ extern "C" __global__ void wide_factors(const FactorsArgs a) {
 // nothing moves without samples or with a gradient that is not finite.
 extern "C" __global__ void wide_descend(const DescendArgs a) {
     unsigned int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= a.n_parameters || a.state->fault != 0 || a.state->whole == 0) return;
-    float g = a.gradient[i] * a.state->clip;
-    float m = a.exp_avg[i], v = a.exp_avg_sq[i];
+    if (i >= a.n_parameters) return;
+    // All is read before anything is decided or written, since later loads would wait for that.
+    float g = a.gradient[i], m = a.exp_avg[i], v = a.exp_avg_sq[i], w = a.parameters[i];
+    float root = a.state->bias_correction2_sqrt;
+    if (a.state->fault != 0 || a.state->whole == 0) return;
+    g *= a.state->clip;
 #if P_CRITIC_RATE
     bool of_critic = i >= P_CRITIC_BEGIN && i < P_CRITIC_END;
 #else
@@ -203,11 +211,10 @@ extern "C" __global__ void wide_descend(const DescendArgs a) {
     v = v * (float)beta_2 + g * g * (float)(1.0 - beta_2);
     a.exp_avg[i] = m;
     a.exp_avg_sq[i] = v;
-    float w = a.parameters[i];
     if (P_DECAYS) {
         double rate = of_critic ? a.settings->critic_learning_rate : a.settings->learning_rate;
         w *= (float)(1.0 - rate * a.weight_decay);
     }
     float direction = P_RMSPROP ? g : m;
-    a.parameters[i] = w - step_size * (direction / (sqrtf(v) / a.state->bias_correction2_sqrt + a.epsilon));
+    a.parameters[i] = w - step_size * (direction / (sqrtf(v) / root + a.epsilon));
 }
