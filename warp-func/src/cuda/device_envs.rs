@@ -21,7 +21,25 @@ pub trait DeviceEnvs: VecEnv {
     ///
     /// # Errors
     /// Whatever moves them.
-    fn device_step(&mut self) -> Result<()>;
+    fn device_step(&mut self) -> Result<()> {
+        self.start_step()?;
+        self.count_step()
+    }
+
+    /// The same, but that [`DeviceEnvs::count_step`] has to follow before the next one.
+    ///
+    /// # Errors
+    /// Whatever moves them.
+    fn start_step(&mut self) -> Result<()>;
+
+    /// Has the device count a step that was started, where it does not by itself; beside whatever does not read
+    /// [`DeviceEnvs::run_step_array`].
+    ///
+    /// # Errors
+    /// A driver that refuses.
+    fn count_step(&self) -> Result<()> {
+        Ok(())
+    }
 
     /// Whether such a step is launches alone, which a graph can replay.
     fn steps_by_launches(&self) -> bool;
@@ -45,8 +63,11 @@ impl DeviceEnvs for CudaVecEnv {
     fn run_step_array(&self) -> &DeviceArray {
         CudaVecEnv::run_step_array(self)
     }
-    fn device_step(&mut self) -> Result<()> {
-        CudaVecEnv::device_step(self)
+    fn start_step(&mut self) -> Result<()> {
+        CudaVecEnv::start_step(self)
+    }
+    fn count_step(&self) -> Result<()> {
+        self.count_steps(1)
     }
     fn steps_by_launches(&self) -> bool {
         true

@@ -185,13 +185,15 @@ impl CudaVecEnv {
     /// # Errors
     /// A driver that refuses.
     pub fn tick(&mut self, steps: u32) -> Result<()> {
-        self.functions.tick.launch(
-            &Launch { blocks: 1, threads: 1, ..Launch::default() },
-            &[self.args[1].clone(), Arg::U32(steps)],
-        )?;
-        self.run_step = self.run_step.wrapping_add(steps);
-        self.host_is_stale = true;
+        self.count_steps(steps)?;
+        self.note_steps(steps);
         Ok(())
+    }
+
+    /// Has the device count `steps` steps.
+    pub(super) fn count_steps(&self, steps: u32) -> Result<()> {
+        let launch = Launch { blocks: 1, threads: 1, ..Launch::default() };
+        self.functions.tick.launch(&launch, &[self.args[1].clone(), Arg::U32(steps)])
     }
 
     /// Notes that a replayed graph stepped every replica `steps` times and counted them on the
@@ -206,8 +208,15 @@ impl CudaVecEnv {
     /// # Errors
     /// A driver that refuses.
     pub fn device_step(&mut self) -> Result<()> {
+        self.start_step()?;
+        self.count_steps(1)
+    }
+
+    /// Starts a step that the device does not count yet.
+    pub(super) fn start_step(&mut self) -> Result<()> {
         self.functions.step.launch(&self.shape(), &self.args)?;
-        self.tick(1)
+        self.note_steps(1);
+        Ok(())
     }
 
     /// Starts `steps` steps of every replica with random actions, in one launch.

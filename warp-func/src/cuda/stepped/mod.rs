@@ -253,7 +253,7 @@ impl<S: Stepper> DeviceEnvs for SteppedEnvs<S> {
         &self.run_step_array
     }
 
-    fn device_step(&mut self) -> Result<()> {
+    fn start_step(&mut self) -> Result<()> {
         self.error.take().map_or(Ok(()), Err)?;
         self.push()?;
         self.widen()?;

@@ -101,8 +101,7 @@ impl Sizes {
             NetworkPath::Tiled(shape) => shape.copies(chunk, multiprocessors),
             NetworkPath::Tensor(shapes) => {
                 let busy = multiprocessors - left_to_others(config, shapes);
-                let jobs = two_passes(shapes).map(TensorShape::jobs).max().unwrap_or(1);
-                (busy / jobs).min(chunk.div_ceil(TILE_ROWS))
+                (busy / jobs_at_once(shapes)).min(chunk.div_ceil(TILE_ROWS))
             }
         };
         let copies = copies.max(1);
@@ -158,6 +157,15 @@ fn rows_by_layer(network: &WideNetwork) -> usize {
     let kept = if network.has_norms() { 2 } else { 1 };
     let numbers = network.observation_width() + kept * hidden().sum::<usize>() + gradients;
     (LAYERS_BYTES / (4 * (numbers + network.n_outputs + 1))).max(FEWEST_ROWS)
+}
+
+/// Jobs of the second pass that are done at the same time: those of a tower, or those of all towers where they are few
+/// because the first pass makes the gradients of outer layers. What a block does besides going through rows, and the
+/// copies of the gradient, are then half as much.
+fn jobs_at_once(shapes: &[TensorShape]) -> usize {
+    let jobs = two_passes(shapes).map(TensorShape::jobs);
+    let few = two_passes(shapes).all(TensorShape::makes_edges);
+    if few { jobs.sum::<usize>() } else { jobs.max().unwrap_or(1) }.max(1)
 }
 
 /// Copies of the gradient, so that the weights of the largest layer give every multiprocessor two blocks.

@@ -76,6 +76,9 @@ __device__ inline void t_wait_barrier(unsigned int barrier, unsigned int phase) 
         "mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@p bra DONE;\nbra AGAIN;\nDONE:\n}"
         ::"r"(barrier), "r"(phase) : "memory");
 }
+__device__ inline void t_barrier(WideWord* barrier, int count) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(t_shared(barrier)), "r"(count) : "memory");
+}
 __device__ inline void t_expect(unsigned int barrier, unsigned int bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
                  : "memory");
@@ -88,3 +91,21 @@ __device__ inline void t_bulk(unsigned int to, const void* from, unsigned int by
 }
 // All threads of a group of four warps.
 __device__ inline void t_meet(int group) { asm volatile("bar.sync %0, 128;" ::"r"(group + 1) : "memory"); }
+
+// Clusters of blocks. The same place in the shared memory of both blocks of a pair gets what is copied there, and the
+// barrier of each is told.
+__device__ inline void t_bulk_to_pair(unsigned int to, const void* from, unsigned int bytes, unsigned int barrier) {
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], %2, [%3], %4;"
+        ::"r"(to), "l"(from), "r"(bytes), "r"(barrier), "h"((unsigned short)3) : "memory");
+}
+// Arrives at what is this block's `barrier` in block `rank` of the cluster.
+__device__ inline void t_arrive_at(unsigned int barrier, unsigned int rank) {
+    asm volatile(
+        "{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %0, %1;\n"
+        "mbarrier.arrive.shared::cluster.b64 _, [there];\n}" ::"r"(barrier), "r"(rank) : "memory");
+}
+// All threads of all blocks.
+__device__ inline void t_meet_cluster() {
+    asm volatile("barrier.cluster.arrive;\nbarrier.cluster.wait;" ::: "memory");
+}

@@ -92,11 +92,17 @@ __device__ inline unsigned int wide_parts(const unsigned int* ns) {
     return most < P_MINIBATCHES ? most : P_MINIBATCHES;
 }
 
+// n * part / parts. A division of 64 bits takes long, and is rarely needed.
+__device__ inline unsigned int wide_share(unsigned int n, unsigned int part, unsigned int parts) {
+    unsigned long long product = (unsigned long long)n * part;
+    return product >> 32 == 0 ? (unsigned int)product / parts : (unsigned int)(product / parts);
+}
+
 // Samples begin..end of minibatch `part` of `parts`, of a shard with `n`.
-__device__ inline void wide_range(unsigned int n, unsigned int part, unsigned long long parts,
+__device__ inline void wide_range(unsigned int n, unsigned int part, unsigned int parts,
                                   unsigned int* begin, unsigned int* end) {
-    *begin = part < parts ? (unsigned int)((unsigned long long)n * part / parts) : 0u;
-    *end = part < parts ? (unsigned int)((unsigned long long)n * (part + 1) / parts) : 0u;
+    *begin = part < parts ? wide_share(n, part, parts) : 0u;
+    *end = part < parts ? wide_share(n, part + 1, parts) : 0u;
 }
 
 // The same of all shards here, whose parts of a minibatch lie side by side.

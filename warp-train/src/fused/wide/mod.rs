@@ -252,34 +252,49 @@ enum Between {
 impl Between {
     const ALL: [Self; 3] = [Self::Outcome, Self::Look, Self::Act];
 
-    /// Starts it before step `t`.
-    fn start(self, policy: &WidePolicy, t: usize, envs: &dyn DeviceEnvs) -> Result<()> {
+    /// Starts it before step `t`; the first policy has the environment count the step before it.
+    fn start(
+        self,
+        policy: &WidePolicy,
+        t: usize,
+        first: bool,
+        envs: &dyn DeviceEnvs,
+    ) -> Result<()> {
         match self {
-            Self::Outcome if t == 0 => Ok(()),
-            Self::Outcome => policy.outcome(t - 1),
+            Self::Outcome => outcome(policy, t, first, envs),
             Self::Look => policy.look(),
             Self::Act => policy.act(t, envs),
         }
     }
 }
 
+/// Keeps what came of the step before step `t`, if there was one.
+fn outcome(policy: &WidePolicy, t: usize, first: bool, envs: &dyn DeviceEnvs) -> Result<()> {
+    let Some(before) = t.checked_sub(1) else { return Ok(()) };
+    policy.outcome(before)?;
+    if first {
+        envs.count_step()?;
+    }
+    Ok(())
+}
+
 /// Starts a rollout.
 fn collect(policies: &[WidePolicy], n_steps: usize, envs: &mut dyn DeviceEnvs) -> Result<()> {
     let device = envs.gpu().clone();
+    let numbered = || policies.iter().enumerate();
     for t in 0..n_steps {
         let seen = &*envs;
-        let works = policies.iter().flat_map(|policy| Between::ALL.map(|work| (policy, work)));
-        let works = works.map(|(policy, work)| move || work.start(policy, t, seen));
+        let works = numbered().flat_map(|policy| Between::ALL.map(|work| (policy, work)));
+        let works = works.map(|((i, policy), work)| move || work.start(policy, t, i == 0, seen));
         side_by_side(&device, works)?;
-        envs.device_step()?;
+        envs.start_step()?;
     }
-    let finish = |policy: &WidePolicy| {
-        if n_steps > 0 {
-            policy.outcome(n_steps - 1)?;
-        }
+    let seen = &*envs;
+    let finish = |(i, policy): (usize, &WidePolicy)| {
+        outcome(policy, n_steps, i == 0, seen)?;
         policy.finish_rollout()
     };
-    side_by_side(&device, policies.iter().map(|policy| move || finish(policy)))
+    side_by_side(&device, numbered().map(|policy| move || finish(policy)))
 }
 
 /// Starts to learn from a rollout: policies side by side, if other ranks allow it.

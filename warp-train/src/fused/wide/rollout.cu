@@ -33,7 +33,7 @@ __device__ inline void wide_decide(const WideStep& step, unsigned int row, const
     WidePlace place = wide_place(step.places, row);
     const WideDone& done = step.done;
     unsigned long long cell = (unsigned long long)step.t * step.rows + row;
-    WarpDraw draw = warp_draw(step.seed, step.first_replica + place.replica, *step.places->run_step,
+    WarpDraw draw = warp_draw(step.seed, step.first_replica + place.replica, wide_run_step(step, step.places),
                               WARP_PURPOSE_ACTION);
     draw = warp_draw_agent(&draw, P_FIRST_AGENT + place.agent);
     const unsigned char* stored = known_mask ? known_mask : done.masks + cell * P_MASK;

@@ -64,6 +64,8 @@ device_struct! {
         action_std: [f64; 3],
         /// Where the counts of this rank's shards are among those of all ranks.
         first_shard: u32,
+        /// Steps of the run done when the rollout began.
+        first_step: u32,
     }
 
     /// Number of samples, and sums of their distances from what was known to be the mean, and of the squares.

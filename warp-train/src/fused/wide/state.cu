@@ -20,6 +20,15 @@ struct WidePlaces {
     const unsigned int* run_step;
 };
 
+// The number of a rollout's step among those of the run. The environment counts the step before it while the policy acts,
+// except before the rollout's first one, so it is counted from there.
+__device__ inline unsigned int wide_run_step(const WideStep& step, const WidePlaces* places) {
+    if (step.t > 0) return step.state->first_step + step.t;
+    unsigned int first = *places->run_step;
+    step.state->first_step = first;
+    return first;
+}
+
 __device__ const unsigned int wide_group_first[] = P_GROUP_FIRST;
 __device__ const unsigned int wide_group_agents[] = P_GROUP_AGENTS;
 // An agent's number in its group, less that in the policy.

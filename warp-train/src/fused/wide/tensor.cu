@@ -229,20 +229,33 @@ __device__ inline void t_epilogue(const float (&sums)[N], const float* biases, u
     }
 }
 
-// Starts to load the weights, once per block; `t_wait_barrier(.., 0)` waits for them. The barrier is 8
-// bytes of shared memory.
+// Starts to load the weights of layer L and those above it.
+template <int BARRIERS, int L = 0>
+__device__ inline void t_load_layers(unsigned int shared, const unsigned char* image, WideWord* barriers) {
+    if constexpr (L <= T_DEPTH) {
+        constexpr unsigned int from = t_image_at(L), to = t_image_at(L + 1);
+        unsigned int b = t_shared(barriers + (BARRIERS > 1 ? L : 0));
+        if (BARRIERS > 1 || L == 0) t_expect(b, BARRIERS > 1 ? to - from : T_IMAGE);
+        for (unsigned int at = from; at < to; at += 8192) {
+            t_bulk(shared + at, image + at, to - at < 8192 ? to - at : 8192, b);
+        }
+        t_load_layers<BARRIERS, L + 1>(shared, image, barriers);
+    }
+}
+
+// Starts to load the weights, once per block; `t_wait_barrier(.., 0)` waits for them, or for a layer's where each has a
+// barrier. Barriers are in shared memory.
+template <int BARRIERS = 1>
 __device__ inline void t_load_weights(unsigned char* shared, const unsigned char* image,
                                       const float* biases, float* shared_biases,
-                                      WideWord* barrier) {
-    unsigned int b = t_shared(barrier);
+                                      WideWord* barriers) {
+    static_assert(BARRIERS == 1 || BARRIERS == T_DEPTH + 1, "a barrier for all layers, or one for each");
     if (threadIdx.x == 0) {
-        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(b) : "memory");
-        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-        t_expect(b, T_IMAGE);
-        for (unsigned int at = 0; at < T_IMAGE; at += 8192) {
-            unsigned int bytes = T_IMAGE - at < 8192 ? T_IMAGE - at : 8192;
-            t_bulk(t_shared(shared) + at, image + at, bytes, b);
+        for (int i = 0; i < BARRIERS; ++i) {
+            asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(t_shared(barriers + i)) : "memory");
         }
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+        t_load_layers<BARRIERS>(t_shared(shared), image, barriers);
     }
     for (int i = threadIdx.x; i < T_BIASES; i += blockDim.x) shared_biases[i] = biases[i];
     __syncthreads();
@@ -278,10 +291,11 @@ __device__ inline void t_spread(const float (&sums)[N], const float* biases, flo
     __syncwarp();
 }
 
-// The hidden layers from layer L on, then the outputs.
+// The hidden layers from layer L on, then the outputs; each waits for its weights at its own one of `barriers`.
 template <int L, int K>
 __device__ inline void t_layers(unsigned int image, const float* biases, const unsigned int (&x)[K],
-                                float* outs) {
+                                float* outs, unsigned int barriers) {
+    t_wait_barrier(barriers + L * 8, 0);
     if constexpr (L == T_DEPTH) {
         float sums[T_N / 2];
         t_forward<L>(image, x, sums);
@@ -293,6 +307,6 @@ __device__ inline void t_layers(unsigned int image, const float* biases, const u
             t_forward<L>(image, x, sums);
             t_epilogue(sums, biases + t_bias_at(L), h);
         }
-        t_layers<L + 1>(image, biases, h, outs);
+        t_layers<L + 1>(image, biases, h, outs, barriers);
     }
 }

@@ -332,11 +332,11 @@ extern "C" __global__ __launch_bounds__(256, T_BLOCKS) void wide_tensor_act(
     extern __shared__ __align__(1024) unsigned char shared[];
     float* own_biases = (float*)(shared + T_IMAGE);
     unsigned char* all_scratch = (unsigned char*)(own_biases + T_BIASES);
-    __shared__ WideWord barrier;
+    __shared__ WideWord barriers[T_DEPTH + 1];
     __shared__ WidePlaces own_places;
     const WideStep& step = args.step;
     wide_copy_places(step.places, &own_places);
-    t_load_weights(shared, args.image, args.biases, own_biases, &barrier);
+    t_load_weights<T_DEPTH + 1>(shared, args.image, args.biases, own_biases, barriers);
     unsigned int base = t_shared(shared);
     int warp = threadIdx.x / 32, warps = blockDim.x / 32, lane = threadIdx.x % 32;
     unsigned char* scratch = all_scratch + warp * T_SCRATCH;
@@ -344,7 +344,7 @@ extern "C" __global__ __launch_bounds__(256, T_BLOCKS) void wide_tensor_act(
     for (int i = lane; i < T_IN && seen != 0; i += 32) seen[i] = {0.0, 0.0};
     __syncwarp();
     float* outs = (float*)scratch;
-    unsigned int run_step = args.stage == 0 ? *own_places.run_step : 0;
+    unsigned int run_step = args.stage == 0 ? wide_run_step(step, &own_places) : 0;
     TAct a = {&own_places, step.state, step.parameters, step.seed, step.first_replica, run_step, step.t,
               step.rows, args.stage, args.masks, args.weights, step.done.actions, step.done.raws,
               step.done.log_probs, step.done.values, args.factors, seen};
@@ -367,8 +367,7 @@ extern "C" __global__ __launch_bounds__(256, T_BLOCKS) void wide_tensor_act(
             unsigned long long cell = (unsigned long long)step.t * step.rows + first;
             t_store_rows(scratch, args.obs + cell * (t_in(0) * 2), present);
         }
-        t_wait_barrier(t_shared(&barrier), 0);
-        t_layers<0>(base, own_biases, x, outs);
+        t_layers<0>(base, own_biases, x, outs, t_shared(barriers));
         t_act_row(a, first + lane / 2, lane % 2, outs + lane / 2 * T_STRIDE);
         __syncwarp();
         rows += present;

@@ -63,41 +63,52 @@ __device__ inline void t_edge_features(unsigned int (&x)[4], unsigned int stage,
                  : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "r"(at) : "memory");
 }
 
-// This thread's sums.
+// Where this thread's sums lie, of the output layer and then of the first.
 __device__ inline float4* t_edges(float* edges) {
     unsigned int thread = t_thread(), group = blockIdx.x * 2 + thread / 128;
     return (float4*)edges + group * T_EDGE_SUMS * 128 + thread % 128;
 }
+__device__ inline float4* t_first_edges(float* edges) { return t_edges(edges) + T_FIRST_SUMS * 128; }
 
-// Adds PRODUCTS products of features of this group's 64 rows with columns of them to this thread's `sums`.
+// This thread's sums of PRODUCTS products with EIGHTS columns by eight.
 template <int PRODUCTS, int EIGHTS>
-__device__ inline void t_edge_add(float4* sums, unsigned int stage, const unsigned int (&right)[4][EIGHTS][2]) {
-    int first = t_thread() % 128 / 32 * PRODUCTS;
+struct TEdgeSums {
     float4 own[PRODUCTS][EIGHTS];
-    #pragma unroll
-    for (int m = 0; m < PRODUCTS; ++m) {
-        #pragma unroll
-        for (int n = 0; n < EIGHTS; ++n) own[m][n] = sums[(m * EIGHTS + n) * 128];
-    }
-    #pragma unroll
-    for (int k = 0; k < 4; ++k) {
+
+    // Asks for them, long before they are needed.
+    __device__ inline void load(const float4* sums) {
         #pragma unroll
         for (int m = 0; m < PRODUCTS; ++m) {
-            unsigned int left[4];
-            t_edge_features(left, stage, first + m, k);
             #pragma unroll
-            for (int n = 0; n < EIGHTS; ++n) t_edge_product(own[m][n], left, right[k][n]);
+            for (int n = 0; n < EIGHTS; ++n) own[m][n] = sums[(m * EIGHTS + n) * 128];
         }
     }
-    #pragma unroll
-    for (int m = 0; m < PRODUCTS; ++m) {
+
+    // Adds products of features of this group's 64 rows with columns of them, and keeps the sums.
+    __device__ inline void add(float4* sums, unsigned int stage, const unsigned int (&right)[4][EIGHTS][2]) {
+        int first = t_thread() % 128 / 32 * PRODUCTS;
         #pragma unroll
-        for (int n = 0; n < EIGHTS; ++n) sums[(m * EIGHTS + n) * 128] = own[m][n];
+        for (int k = 0; k < 4; ++k) {
+            #pragma unroll
+            for (int m = 0; m < PRODUCTS; ++m) {
+                unsigned int left[4];
+                t_edge_features(left, stage, first + m, k);
+                #pragma unroll
+                for (int n = 0; n < EIGHTS; ++n) t_edge_product(own[m][n], left, right[k][n]);
+            }
+        }
+        #pragma unroll
+        for (int m = 0; m < PRODUCTS; ++m) {
+            #pragma unroll
+            for (int n = 0; n < EIGHTS; ++n) sums[(m * EIGHTS + n) * 128] = own[m][n];
+        }
     }
-}
+};
+typedef TEdgeSums<T_OUT_PRODUCTS - 1, T_OUT_EIGHTS> TOutputSums;
+typedef TEdgeSums<T_IN_PRODUCTS, T_IN_EIGHTS> TInputSums;
 
 // Gradients of the output layer: of the group's activations and the gradients in `outs`, [64, T_STRIDE].
-__device__ inline void t_edge_outputs(float4* sums, unsigned int stage, const float* outs) {
+__device__ inline void t_edge_outputs(TOutputSums& own_sums, float4* sums, unsigned int stage, const float* outs) {
     int thread = t_thread(), g = thread % 32 / 4, q = thread % 4;
     unsigned int right[4][T_OUT_EIGHTS][2];
     #pragma unroll
@@ -111,7 +122,7 @@ __device__ inline void t_edge_outputs(float4* sums, unsigned int stage, const fl
             }
         }
     }
-    t_edge_add<T_OUT_PRODUCTS - 1>(sums, stage, right);
+    own_sums.add(sums, stage, right);
     if (thread % 128 / 32 != 0) return;
     unsigned int ones[4];
     #pragma unroll
@@ -127,7 +138,7 @@ __device__ inline void t_edge_outputs(float4* sums, unsigned int stage, const fl
 }
 
 // Gradients of the first layer: of those of its outputs and the observations, [64, T_OBS_ROW bytes].
-__device__ inline void t_edge_inputs(float4* sums, unsigned int stage, const unsigned char* obs) {
+__device__ inline void t_edge_inputs(TInputSums& own_sums, float4* sums, unsigned int stage, const unsigned char* obs) {
     int thread = t_thread(), g = thread % 32 / 4, q = thread % 4;
     unsigned int right[4][T_IN_EIGHTS][2];
     #pragma unroll
@@ -145,7 +156,7 @@ __device__ inline void t_edge_inputs(float4* sums, unsigned int stage, const uns
             }
         }
     }
-    t_edge_add<T_IN_PRODUCTS>(sums + T_FIRST_SUMS * 128, stage, right);
+    own_sums.add(sums, stage, right);
 }
 
 // Starts to copy back there what this thread has kept of a layer's N inputs in `tile`.

@@ -57,6 +57,13 @@ __device__ inline void t_take_samples(const unsigned char* rows, unsigned int (&
 }
 #endif
 
+template <class T>
+__device__ inline void t_copy_words(const T* from, T* to) {
+    for (unsigned int i = threadIdx.x; i < sizeof(T) / 4; i += blockDim.x) {
+        ((unsigned int*)to)[i] = ((const unsigned int*)from)[i];
+    }
+}
+
 // The first pass, for samples `first`.. of the minibatch; the blocks' sums from `parts_at` on.
 extern "C" __global__ __launch_bounds__(256, T_BLOCKS) void wide_tensor_learn(
     const TensorLearnArgs args) {
@@ -68,8 +75,14 @@ extern "C" __global__ __launch_bounds__(256, T_BLOCKS) void wide_tensor_learn(
     unsigned int n = wide_present(args.state, 1, args.first, args.rows);
     unsigned int tiles = (n + 63) / 64;
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    // All rows need them.
+    __shared__ WideSettings settings;
+    __shared__ WideState state;
+    t_copy_words(args.settings, &settings);
+    t_copy_words(args.state, &state);
+    __syncthreads();
     // Both threads of a row have one place for sums.
-    TLearn a = {args.settings, args.state, args.parameters, args.from,
+    TLearn a = {&settings, &state, args.parameters, args.from,
                 (float*)(all_scratch + warp * T_LEARN_SCRATCH), all_sums + threadIdx.x / 2 * 5, 0, false, {}, {},
                 t_shared(shared), own_biases, 0, args.edges, 0};
     for (int k = 0; k < 5 && lane % 2 == 0; ++k) a.sums[k] = 0.0f;
@@ -90,17 +103,22 @@ extern "C" __global__ __launch_bounds__(256, T_BLOCKS) void wide_tensor_learn(
         unsigned int row = tile * 64 + warp % 4 * 16 + lane % 16;
         return tiles > 0 ? samples[row < n ? row : 0] : 0;
     };
-    unsigned int start = blockIdx.x * 2 + warp / 4, next = cell_of(start);
+    unsigned int start = blockIdx.x * 2 + warp / 4, stride = gridDim.x * 2, next = cell_of(start);
 #if T_EDGES
     auto begin = [&](unsigned int tile) {
         unsigned char* to = all_obs + (turn * 128 + warp * 16) * T_OBS_ROW;
         t_start_samples(args.obs, next, (int)(n - (tile * 64 + warp % 4 * 16)), to);
     };
     if (start < tiles) begin(start);
+    unsigned int after = cell_of(start + stride);
 #endif
-    for (unsigned int tile = start; tile < tiles; tile += gridDim.x * 2) {
+    for (unsigned int tile = start; tile < tiles; tile += stride) {
         unsigned int from = tile * 64 + warp % 4 * 16, cell = next;
-        next = cell_of(tile + gridDim.x * 2);
+#if T_EDGES
+        next = after;
+#else
+        next = cell_of(tile + stride);
+#endif
         a.tile = args.kept + (unsigned long long)tile * T_KEPT;
         a.present = from + lane / 2 < n;
         a.cell = __shfl_sync(0xffffffffu, cell, lane / 2);
@@ -111,7 +129,7 @@ extern "C" __global__ __launch_bounds__(256, T_BLOCKS) void wide_tensor_learn(
         a.obs = all_obs + (turn * 128 + warp / 4 * 64) * T_OBS_ROW;
         t_take_samples(a.obs + warp % 4 * 16 * T_OBS_ROW, x);
         turn ^= 1;
-        if (tile + gridDim.x * 2 < tiles) begin(tile + gridDim.x * 2);
+        if (tile + stride < tiles) begin(tile + stride);
 #else
         t_fetch_samples(args.obs, cell, (int)(n - from), (unsigned char*)a.outs, a.tile);
         t_take_inputs((const unsigned char*)a.outs, x);
@@ -120,6 +138,14 @@ extern "C" __global__ __launch_bounds__(256, T_BLOCKS) void wide_tensor_learn(
         t_wait_barrier(t_shared(&barrier), 0);
         float unused[t_in(0) / 2];
         t_learn<0>(a, x, unused);
+#if T_EDGES
+        TInputSums edges;
+        edges.load(t_first_edges(args.edges));
+        after = cell_of(tile + 2 * stride);
+        t_meet(threadIdx.x / 128);
+        t_edge_inputs(edges, t_first_edges(args.edges), t_stage(a.image), a.obs);
+        t_meet(threadIdx.x / 128);
+#endif
     }
     t_sum_losses<128>(all_sums, args.parts, args.parts_at);
 }

@@ -245,7 +245,7 @@ __device__ inline void t_loss_row(const TLearn& a, float4 known, float* out) {
     between();
     t_gradient(out, a.parameters, raws, d_log_prob, d_entropy, half);
 #else
-    TDone done = T_LEARNERS ? a.done : t_done(a);
+    TDone done = T_LEARNERS || T_EDGES ? a.done : t_done(a);
     if constexpr (P_ACTION == 1) t_only_head(out, done, half, &now, &d_log_prob, &d_entropy, between);
     else t_pairs<0>(out, done, half, &now, &d_log_prob, &d_entropy, between);
 #endif
@@ -330,24 +330,31 @@ __device__ inline void t_recall_activations(const TLearn& a, unsigned int (&h)[K
     t_recall(h, a.tile + t_inputs_at(L + 1));
 }
 
-// Layer L and all above it, forward and back: from activations below to their gradients.
+// Layer L and all above it, forward and back: from activations below to their gradients; where the first layer's are
+// made from what it leaves, up to those of its outputs.
 template <int L, int K>
-__device__ inline void t_learn(const TLearn& a, const unsigned int (&below)[K],
+__device__ inline void t_learn(TLearn& a, const unsigned int (&below)[K],
                                float (&d_below)[2 * K]) {
     if constexpr (L == T_DEPTH) {
         // On its way meanwhile.
-        float4 known = T_LEARNERS ? a.known : t_known(a);
+        float4 known = T_LEARNERS || T_EDGES ? a.known : t_known(a);
         unsigned int d[T_N / 4];
+#if T_EDGES
+        TOutputSums edges;
+#endif
         {
             float sums[T_N / 2];
             t_forward<L>(a.image, below, sums);
+#if T_EDGES
+            edges.load(t_edges(a.edges));
+#endif
             // Where observations do not come ahead, registers do not suffice for it: then products wait for each other.
             if constexpr (T_ROLE == 2 && T_AHEAD) t_value_loss(a, known, sums, d);
             else t_loss(a, known, sums, d);
         }
 #if T_EDGES
         t_meet(threadIdx.x / 128);
-        t_edge_outputs(t_edges(a.edges), t_stage(a.image), a.outs - threadIdx.x % 128 / 32 * 16 * T_STRIDE);
+        t_edge_outputs(edges, t_edges(a.edges), t_stage(a.image), a.outs - threadIdx.x % 128 / 32 * 16 * T_STRIDE);
         t_meet(threadIdx.x / 128);
 #else
         t_keep_plain(d, a.tile + t_outputs_at(L));
@@ -357,6 +364,10 @@ __device__ inline void t_learn(const TLearn& a, const unsigned int (&below)[K],
         unsigned int h[t_out(L) / 4];
         float sums[t_out(L) / 2];
         t_forward<L>(a.image, below, sums);
+#if T_EDGES
+        // What the loss needs is on its way meanwhile.
+        if constexpr (L == T_DEPTH - 1) a.known = t_known(a), a.done = t_done(a);
+#endif
         t_epilogue(sums, a.biases + t_bias_at(L), h);
 #if T_AHEAD
         if constexpr (L == 0) t_turn(a.next);
@@ -381,13 +392,7 @@ __device__ inline void t_learn(const TLearn& a, const unsigned int (&below)[K],
             }
         }
 #if T_EDGES
-        if constexpr (L == 0) {
-            t_stage_keep(h, t_stage(a.image));
-            t_meet(threadIdx.x / 128);
-            t_edge_inputs(t_edges(a.edges), t_stage(a.image), a.obs);
-            t_meet(threadIdx.x / 128);
-            return;
-        }
+        if constexpr (L == 0) return t_stage_keep(h, t_stage(a.image));
         // The first layer's activations are back by the time that their gradients are there.
         if constexpr (L == 1 && T_TANH) t_copy_back<t_in(1)>(t_stage(a.image), a.tile + t_inputs_at(1));
 #endif

@@ -193,14 +193,9 @@ impl TensorShape {
     /// Shared memory of the second pass.
     pub(super) fn weights_bytes(&self) -> usize {
         // A block of two groups is laid out as if both were full.
-        let blocks = |l: usize| 2 * self.group(l) + self.widths[l].div_ceil(64) / self.parts(l);
+        let blocks = |l: usize| 2 * self.group(l) + self.widths[l].div_ceil(64);
         let stage = self.kept().map(|l| blocks(l) * BLOCK).max().unwrap_or(BLOCK);
         stage * if self.edges { MOST_STAGES.min(STAGES_BYTES / stage) } else { STAGES }
-    }
-
-    /// In how many parts the second pass takes a layer's inputs.
-    fn parts(&self, layer: usize) -> usize {
-        if self.edges && self.widths[layer] == 256 { 2 } else { 1 }
     }
 
     /// Blocks of the kernels that act and of the first pass that a multiprocessor has room for: what waits in one
@@ -222,14 +217,12 @@ impl TensorShape {
     /// Jobs of the second pass.
     pub(super) fn jobs(&self) -> usize {
         let down = |l: usize| self.outputs_of(l).div_ceil(64).div_ceil(2 * self.group(l));
-        self.kept().map(|l| down(l) * self.parts(l)).sum()
+        self.kept().map(down).sum()
     }
 
     /// Widths of the products that the text needs.
     pub(super) fn products(&self) -> Vec<usize> {
-        let parts = self.layers().map(|l| self.widths[l] / self.parts(l));
-        let mut widths: Vec<_> =
-            self.widths.iter().copied().chain(parts).chain([self.outputs, 8]).collect();
+        let mut widths: Vec<_> = self.widths.iter().copied().chain([self.outputs, 8]).collect();
         if self.learners.is_some() {
             // With gradients of biases beside those of weights.
             widths.extend(self.widths.iter().map(|width| width + 8).filter(|width| *width <= 256));
@@ -305,8 +298,8 @@ mod tests {
         let shape = |tower| TensorShape::new(&tower, 232_448).unwrap();
         let found = shape(tower(4, &[256, 256], 2));
         assert_eq!((found.learn_bytes(), found.edge_sums()), (230_976, 9 * 128 * 4));
-        assert_eq!((found.kept_bytes(), found.weights_bytes(), found.jobs()), (65_536, 196_608, 4));
-        assert_eq!(found.products(), [8, 16, 128, 256]);
+        assert_eq!((found.kept_bytes(), found.weights_bytes(), found.jobs()), (65_536, 196_608, 2));
+        assert_eq!(found.products(), [8, 16, 256]);
         let others = [tower(16, &[256, 256], 2), tower(4, &[256, 256], 17), tower(4, &[256], 2)];
         for tower in others.into_iter().chain([tower(4, &[64, 64], 2)]) {
             assert_eq!(shape(tower).edge_sums(), 0);

@@ -1,22 +1,21 @@
 // The second pass: gradients of weights and biases from what the first one kept. A block makes some
 // rows of one layer's gradient from its share of the samples; tensor cores read both operands from
-// shared memory, whose next parts the copy engine fetches meanwhile.
+// shared memory, whose next parts the copy engine fetches meanwhile. Two groups of four warps multiply, and a thread
+// of another warp has the copy engine fetch.
 
-// Blocks of 64 outputs that one group of four warps works on, what a block of two groups loads, and in how many parts
-// it takes the inputs.
+// Blocks of 64 outputs that one group of four warps works on, and what a block of two groups loads.
 __host__ __device__ constexpr int t_least(int a, int b) { return a < b ? a : b; }
 __host__ __device__ constexpr int t_group(int l) {
     return t_least(t_in(l) > 128 ? 1 : 2, (t_out(l) + 127) / 128);
 }
-__host__ __device__ constexpr int t_parts(int l) { return T_EDGES && t_in(l) == 256 ? 2 : 1; }
 __host__ __device__ constexpr int t_jobs(int l) {
-    return t_keeps(l) ? (t_blocks(t_out(l)) + 2 * t_group(l) - 1) / (2 * t_group(l)) * t_parts(l) : 0;
+    return t_keeps(l) ? (t_blocks(t_out(l)) + 2 * t_group(l) - 1) / (2 * t_group(l)) : 0;
 }
 __host__ __device__ constexpr int t_jobs_before(int l) {
     return l == 0 ? 0 : t_jobs_before(l - 1) + t_jobs(l - 1);
 }
 __host__ __device__ constexpr unsigned int t_stage(int l) {
-    return t_keeps(l) ? (2 * t_group(l) + t_blocks(t_in(l)) / t_parts(l)) * 8192 : 0;
+    return t_keeps(l) ? (2 * t_group(l) + t_blocks(t_in(l))) * 8192 : 0;
 }
 __host__ __device__ constexpr unsigned int t_largest_stage(int l) {
     return l == 0 ? t_stage(0)
@@ -25,31 +24,40 @@ __host__ __device__ constexpr unsigned int t_largest_stage(int l) {
 #define T_JOBS t_jobs_before(T_DEPTH + 1)
 #define T_STAGE t_largest_stage(T_DEPTH)
 #define T_STAGES (T_EDGES ? t_least(6, 196608 / T_STAGE) : 4)
+// Blocks of a cluster: where one layer's outputs are two jobs, those of a copy fetch a half of the inputs each, for
+// both.
+#define T_CLUSTER (T_JOBS == 2 && t_jobs(1) == 2 ? 2 : 1)
+#define T_MULTIPLIERS 256
 
 struct TWeights {
     const unsigned char* kept;
     TPartial partial;
     unsigned char* shared;
-    unsigned int barriers;
+    // Barriers of each stage: whether it is whole, and whether all blocks of the cluster have read theirs.
+    unsigned int whole, read;
     unsigned int from, to;
 };
 
-// Outputs from block m0 on, inputs from block n0 on.
-struct TJob {
-    int m0, n0;
-};
-
-// Starts to fetch the part of tile `tile` that the job needs.
+// Starts to fetch the part of tile `tile` that outputs from block m0 on need.
 template <int L>
-__device__ inline void t_fetch(const TWeights& a, unsigned int tile, TJob job) {
-    constexpr int inputs = t_blocks(t_in(L)) / t_parts(L);
-    int stage = (tile - a.from) % T_STAGES;
-    unsigned int barrier = a.barriers + stage * 8, to = t_shared(a.shared) + stage * T_STAGE;
-    int left = t_least(2 * t_group(L), t_blocks(t_out(L)) - job.m0);
+__device__ inline void t_fetch(const TWeights& a, unsigned int tile, int m0) {
+    constexpr unsigned int inputs = t_blocks(t_in(L)) * 8192, own = inputs / T_CLUSTER;
+    unsigned int stage = (tile - a.from) % T_STAGES, at = blockIdx.x % T_CLUSTER * own;
+    unsigned int barrier = a.whole + stage * 8, to = t_shared(a.shared) + stage * T_STAGE;
+    unsigned int outputs = t_least(2 * t_group(L), t_blocks(t_out(L)) - m0) * 8192;
     const unsigned char* from = a.kept + (unsigned long long)tile * T_KEPT;
-    t_expect(barrier, (left + inputs) * 8192);
-    t_bulk(to, from + t_outputs_at(L) + job.m0 * 8192, left * 8192, barrier);
-    t_bulk(to + 2 * t_group(L) * 8192, from + t_inputs_at(L) + job.n0 * 8192, inputs * 8192, barrier);
+    t_expect(barrier, outputs + inputs);
+    t_bulk(to, from + t_outputs_at(L) + m0 * 8192, outputs, barrier);
+    to += 2 * t_group(L) * 8192 + at;
+    from += t_inputs_at(L) + at;
+    if (T_CLUSTER == 1) t_bulk(to, from, own, barrier);
+    else t_bulk_to_pair(to, from, own, barrier);
+}
+
+// Says to all blocks that fill a stage that this warp has read it.
+__device__ inline void t_release(const TWeights& a, unsigned int stage) {
+    __syncwarp();
+    if (threadIdx.x % 32 < T_CLUSTER) t_arrive_at(a.read + stage * 8, threadIdx.x % 32);
 }
 
 // The sums of two columns over the warp's 16 rows of a block.
@@ -86,8 +94,7 @@ __device__ inline void t_write_biases(const TPartial& partial, float2 sums, int 
 // Gradients of the weights of 64 outputs by way of the warp's part of shared memory, 16 rows an odd number of floats
 // apart: in memory, neighbouring lanes then write neighbouring numbers.
 template <int L, int N>
-__device__ inline void t_write_lines(const TPartial& partial, const float (&sums)[N], int block, int n0,
-                                     float* lines) {
+__device__ inline void t_write_lines(const TPartial& partial, const float (&sums)[N], int block, float* lines) {
     constexpr int columns = 2 * N, line = columns + 1;
     int lane = threadIdx.x % 32, g = lane / 4, q = lane % 4;
     // Another block's lines may lie there.
@@ -107,32 +114,34 @@ __device__ inline void t_write_lines(const TPartial& partial, const float (&sums
         if (o < 0) continue;
         #pragma unroll
         for (int c = 0; c < (columns + 31) / 32; ++c) {
-            int column = c * 32 + lane, of = n0 * 64 + column;
-            if (column >= columns || of >= t_real_in(L)) continue;
-            partial.put(t_weights(L) + o * t_real_in(L) + of, lines[row * line + column]);
+            int column = c * 32 + lane;
+            if (column >= t_real_in(L)) continue;
+            partial.put(t_weights(L) + o * t_real_in(L) + column, lines[row * line + column]);
         }
     }
 }
 
 template <int L>
-__device__ inline void t_job(const TWeights& a, TJob job) {
-    constexpr int blocks = t_group(L), n = t_in(L) / t_parts(L);
+__device__ inline void t_fetch_all(const TWeights& a, int m0) {
+    for (unsigned int tile = a.from; tile < a.to; ++tile) {
+        unsigned int count = tile - a.from, stage = count % T_STAGES;
+        t_wait_barrier(a.read + stage * 8, (count / T_STAGES & 1) ^ 1);
+        t_fetch<L>(a, tile, m0);
+    }
+}
+
+template <int L>
+__device__ inline void t_multiply_all(const TWeights& a, int m0) {
+    constexpr int blocks = t_group(L), n = t_in(L);
     int group = threadIdx.x / 128;
-    // Parts of the inputs share the biases, so that all take the same time.
-    bool biased = t_parts(L) == 1 || job.n0 / (n / 64) == group;
     float sums[blocks][n / 2] = {};
     float2 bias[blocks] = {};
     // Else the compiler shares a register among zeros, and waits for products to separate them.
     #pragma unroll
     for (int b = 0; b < blocks; ++b) t_settle(sums[b]);
-    if (threadIdx.x == 0) {
-        for (unsigned int tile = a.from; tile < a.to && tile < a.from + T_STAGES - 1; ++tile) {
-            t_fetch<L>(a, tile, job);
-        }
-    }
     for (unsigned int tile = a.from; tile < a.to; ++tile) {
         unsigned int count = tile - a.from, stage = count % T_STAGES;
-        t_wait_barrier(a.barriers + stage * 8, count / T_STAGES & 1);
+        t_wait_barrier(a.whole + stage * 8, count / T_STAGES & 1);
         const unsigned char* own = a.shared + stage * T_STAGE + group * blocks * 8192;
         WideWord inputs = t_operand(t_shared(a.shared) + stage * T_STAGE + 2 * blocks * 8192, 8192, 1024, 1);
         t_fence();
@@ -145,23 +154,22 @@ __device__ inline void t_job(const TWeights& a, TJob job) {
         }
         t_commit();
         #pragma unroll
-        for (int b = 0; b < blocks && biased; ++b) t_add_bias(bias[b], own + b * 8192);
+        for (int b = 0; b < blocks; ++b) t_add_bias(bias[b], own + b * 8192);
         // The part before this one has been read by now.
         t_wait<1>();
-        __syncthreads();
-        if (threadIdx.x == 0 && tile + T_STAGES - 1 < a.to) t_fetch<L>(a, tile + T_STAGES - 1, job);
+        if (count > 0) t_release(a, (count - 1) % T_STAGES);
     }
     t_wait<0>();
     // Both groups have read what was fetched, and its place is free.
-    __syncthreads();
+    asm volatile("bar.sync 3, %0;" ::"n"(T_MULTIPLIERS) : "memory");
     float* lines = (float*)a.shared + threadIdx.x / 32 * 16 * (n + 1);
     #pragma unroll
     for (int b = 0; b < blocks; ++b) {
         t_settle(sums[b]);
-        int block = job.m0 + group * blocks + b;
+        int block = m0 + group * blocks + b;
         if (block >= t_blocks(t_out(L))) continue;
-        t_write_lines<L>(a.partial, sums[b], block, job.n0, lines);
-        if (biased) t_write_biases<L>(a.partial, bias[b], block);
+        t_write_lines<L>(a.partial, sums[b], block, lines);
+        t_write_biases<L>(a.partial, bias[b], block);
     }
 }
 
@@ -170,8 +178,9 @@ __device__ inline void t_jobs_from(const TWeights& a, int job) {
     if constexpr (L <= T_DEPTH) {
         if (job >= t_jobs(L)) return t_jobs_from<L + 1>(a, job - t_jobs(L));
         if constexpr (t_keeps(L)) {
-            TJob own = {job / t_parts(L) * 2 * t_group(L), job % t_parts(L) * (t_blocks(t_in(L)) / t_parts(L))};
-            t_job<L>(a, own);
+            int m0 = job * 2 * t_group(L);
+            if (threadIdx.x < T_MULTIPLIERS) t_multiply_all<L>(a, m0);
+            else if (threadIdx.x == T_MULTIPLIERS) t_fetch_all<L>(a, m0);
         }
     }
 }
@@ -180,8 +189,9 @@ __device__ inline void t_jobs_from(const TWeights& a, int job) {
 // What groups of the first pass have for outer layers, those that are this copy's; the jobs share it.
 __device__ inline void t_write_edges(const TensorWeightsArgs& args, float* to, unsigned int job,
                                      unsigned int copy) {
-    for (unsigned int i = job * 256 + threadIdx.x; i < T_EDGE_SUMS * 128; i += T_JOBS * 256) {
+    for (unsigned int i = job * T_MULTIPLIERS + threadIdx.x; i < T_EDGE_SUMS * 128; i += T_JOBS * T_MULTIPLIERS) {
         float sums[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+        #pragma unroll 8
         for (unsigned int of = copy; of < args.groups; of += args.copies) {
             float4 x = ((const float4*)args.edges)[of * T_EDGE_SUMS * 128 + i];
             sums[0] += x.x, sums[1] += x.y, sums[2] += x.z, sums[3] += x.w;
@@ -194,27 +204,31 @@ __device__ inline void t_write_edges(const TensorWeightsArgs& args, float* to, u
 
 // Every job is done by `copies` blocks, each for its share of the rows and into its own copy of the
 // parameters, [copies, n_parameters]; or added to what is there if these rows are not the first.
-extern "C" __global__ __launch_bounds__(256, 1) void wide_tensor_weights(
-    const TensorWeightsArgs args) {
+extern "C" __global__ __cluster_dims__(T_CLUSTER, 1, 1) __launch_bounds__(T_MULTIPLIERS + 32, 1)
+    void wide_tensor_weights(const TensorWeightsArgs args) {
     extern __shared__ __align__(1024) unsigned char shared[];
-    __shared__ WideWord barriers[T_STAGES];
+    __shared__ WideWord whole[T_STAGES], read[T_STAGES];
+    unsigned int tiles = (wide_present(args.state, 1, args.first, args.rows) + 63) / 64;
+    if (tiles == 0 && args.first > 0) return;
     if (threadIdx.x == 0) {
         for (int i = 0; i < T_STAGES; ++i) {
-            asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(t_shared(&barriers[i]))
-                         : "memory");
+            t_barrier(&whole[i], 1);
+            t_barrier(&read[i], T_MULTIPLIERS / 32 * T_CLUSTER);
         }
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-    __syncthreads();
-    unsigned int tiles = (wide_present(args.state, 1, args.first, args.rows) + 63) / 64;
-    unsigned int job = blockIdx.x / args.copies, copy = blockIdx.x % args.copies;
-    if (tiles == 0 && args.first > 0) return;
+    t_meet_cluster();
+    // Jobs of a copy are neighbours.
+    unsigned int job = blockIdx.x % T_JOBS, copy = blockIdx.x / T_JOBS;
     TPartial partial = {args.partial + (unsigned long long)copy * args.n_parameters, args.first == 0};
-    TWeights a = {args.kept, partial, shared, t_shared(barriers),
+    TWeights a = {args.kept, partial, shared, t_shared(whole), t_shared(read),
                   (unsigned int)((unsigned long long)tiles * copy / args.copies),
                   (unsigned int)((unsigned long long)tiles * (copy + 1) / args.copies)};
 #if T_EDGES
-    t_write_edges(args, partial.to, job, copy);
+    if (threadIdx.x < T_MULTIPLIERS) t_write_edges(args, partial.to, job, copy);
 #endif
     t_jobs_from<0>(a, (int)job);
+    // The other block may still say that it has read something, in shared memory of this one.
+    t_meet_cluster();
 }

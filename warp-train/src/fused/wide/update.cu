@@ -84,30 +84,32 @@ extern "C" __global__ __launch_bounds__(256) void wide_shuffled_advantages(const
 
 // Makes minibatch `part` the one at hand, in one block. Every rank has left sums of so many blocks, `rank_stride` apart.
 extern "C" __global__ void wide_begin_minibatch(const BeginMinibatchArgs a) {
-    double sum = 0.0, squares = 0.0;
+    // Of the advantages and of their squares.
+    double sums[2] = {0.0, 0.0};
     for (unsigned int i = threadIdx.x; i < a.blocks * P_RANKS && a.normalise; i += 256) {
         unsigned int at = i / a.blocks * a.rank_stride + i % a.blocks * a.stride + a.first;
-        sum += a.parts[at];
-        squares += a.parts[at + 1];
+        sums[0] += a.parts[at];
+        sums[1] += a.parts[at + 1];
     }
-    sum = wide_block_sum(sum);
-    squares = wide_block_sum(squares);
-    if (threadIdx.x != 0) return;
-    unsigned int parts = wide_parts(a.ns), whole = 0;
+    // Before the sums are there, since what this reads takes as long to come.
+    unsigned int parts = wide_parts(a.ns), whole = 0, begin, end;
     for (int i = 0; i < P_COUNTS; ++i) {
-        unsigned int begin, end;
         wide_range(a.ns[i], a.part, parts, &begin, &end);
         whole += end - begin;
     }
-    wide_range_here(a.state, a.ns, a.part, parts, &a.state->begin, &a.state->end);
+    wide_range_here(a.state, a.ns, a.part, parts, &begin, &end);
     // Nothing is learned from empty minibatches.
-    if (a.state->stopped) a.state->begin = a.state->end = whole = 0;
+    if (a.state->stopped) begin = end = whole = 0;
+    wide_block_sums(sums);
+    if (threadIdx.x != 0) return;
+    a.state->begin = begin;
+    a.state->end = end;
     a.state->whole = whole;
     double n = whole;
     a.state->adv_mean = 0.0;
     a.state->adv_scale = 1.0;
     if (!a.normalise || n < 2.0) return;
-    double mean = sum / n, spread = squares - mean * sum;
+    double mean = sums[0] / n, spread = sums[1] - mean * sums[0];
     a.state->adv_mean = mean;
     a.state->adv_scale = 1.0 / (sqrt((spread > 0.0 ? spread : 0.0) / (n - 1.0)) + 1e-8);
 }
@@ -199,7 +201,7 @@ extern "C" __global__ __launch_bounds__(256) void wide_losses(const LossesArgs a
 extern "C" __global__ __launch_bounds__(256) void wide_reduce(const ReduceArgs a) {
     __shared__ float sums[256];
     unsigned int width = 256 / a.lanes, lane = threadIdx.x / width, column = threadIdx.x % width;
-    unsigned int i = blockIdx.x * width + column;
+    unsigned int i = blockIdx.x * width + column, n = a.state->whole;
     float sum = 0.0f;
     if (i < a.n_parameters) {
         #pragma unroll 16
@@ -212,7 +214,6 @@ extern "C" __global__ __launch_bounds__(256) void wide_reduce(const ReduceArgs a
     double own = 0.0;
     if (lane == 0 && i < a.n_parameters) {
         for (unsigned int other = 1; other < a.lanes; ++other) sum += sums[other * width + column];
-        unsigned int n = a.state->whole;
         float mean = n > 0 ? (float)((double)sum / (double)n) : 0.0f;
         a.gradient[i] = mean;
         own = (double)mean * (double)mean;
@@ -234,14 +235,21 @@ extern "C" __global__ __launch_bounds__(256) void wide_sum_copies(const SumCopie
 // losses of so many blocks.
 extern "C" __global__ void wide_factors(const FactorsArgs a) {
     __shared__ double powers[2];
-    // They take long, so a warp begins with them that has less to add than the first.
-    if (!P_RMSPROP && threadIdx.x == 224) {
+    // They take long, so warps begin with them that have less to add than the first.
+    if (!P_RMSPROP && threadIdx.x >= 192 && threadIdx.x % 32 == 0) {
         double t = a.state->optimiser_steps + 1u;
-        powers[0] = pow(0.9, t);
-        powers[1] = pow(0.999, t);
+        powers[threadIdx.x / 32 - 6] = pow(threadIdx.x == 192 ? 0.9 : 0.999, t);
     }
+    // All is read before anything is written, since later loads would wait for that.
+    unsigned int n = a.state->whole, fault = a.state->fault;
+    unsigned int updates = a.state->updates, steps = a.state->optimiser_steps;
+    double most = a.settings->max_grad_norm, before[6];
+    double rate = a.settings->learning_rate, critic_rate = a.settings->critic_learning_rate;
+    #pragma unroll
+    for (int k = 0; k < 6; ++k) before[k] = a.state->sums[k];
     // Of losses, then of the gradient's squares.
     double sums[6] = {};
+    #pragma unroll 8
     for (unsigned int i = threadIdx.x; i < a.blocks; i += 256) sums[5] += a.squares[i];
     // Threads take a rank's blocks as if it had as many as fit, so that the order of sums does not depend on how many
     // it has.
@@ -253,23 +261,22 @@ extern "C" __global__ void wide_factors(const FactorsArgs a) {
         }
     }
     wide_block_sums(sums);
-    unsigned int n = a.state->whole;
     if (threadIdx.x != 0) return;
     double norm = sqrt(sums[5]);
     a.state->step_size = 0.0f;
     if (n == 0) return;
     a.state->norm = norm;
-    if (!(norm - norm == 0.0)) a.state->fault |= WIDE_FAULT_GRADIENT;
-    if (a.state->fault != 0) return;
-    for (int k = 0; k < 5; ++k) a.state->sums[k] += sums[k] / n;
-    a.state->sums[5] += norm;
-    a.state->updates += 1;
-    a.state->optimiser_steps += 1;
-    double most = a.settings->max_grad_norm, clip = most > 0.0 ? most / (norm + 1e-6) : 1.0;
+    if (!(norm - norm == 0.0)) a.state->fault = fault |= WIDE_FAULT_GRADIENT;
+    if (fault != 0) return;
+    for (int k = 0; k < 5; ++k) a.state->sums[k] = before[k] + sums[k] / n;
+    a.state->sums[5] = before[5] + norm;
+    a.state->updates = updates + 1;
+    a.state->optimiser_steps = steps + 1;
+    double clip = most > 0.0 ? most / (norm + 1e-6) : 1.0;
     a.state->clip = (float)(clip < 1.0 ? clip : 1.0);
     double correction = P_RMSPROP ? 1.0 : 1.0 - powers[0];
-    a.state->step_size = (float)(a.settings->learning_rate / correction);
-    a.state->critic_step_size = (float)(a.settings->critic_learning_rate / correction);
+    a.state->step_size = (float)(rate / correction);
+    a.state->critic_step_size = (float)(critic_rate / correction);
     a.state->bias_correction2_sqrt = P_RMSPROP ? 1.0f : (float)sqrt(1.0 - powers[1]);
 }
 
@@ -277,9 +284,12 @@ extern "C" __global__ void wide_factors(const FactorsArgs a) {
 // nothing moves without samples or with a gradient that is not finite.
 extern "C" __global__ void wide_descend(const DescendArgs a) {
     unsigned int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= a.n_parameters || a.state->fault != 0 || a.state->whole == 0) return;
-    float g = a.gradient[i] * a.state->clip;
-    float m = a.exp_avg[i], v = a.exp_avg_sq[i];
+    if (i >= a.n_parameters) return;
+    // All is read before anything is decided or written, since later loads would wait for that.
+    float g = a.gradient[i], m = a.exp_avg[i], v = a.exp_avg_sq[i], w = a.parameters[i];
+    float root = a.state->bias_correction2_sqrt;
+    if (a.state->fault != 0 || a.state->whole == 0) return;
+    g *= a.state->clip;
 #if P_CRITIC_RATE
     bool of_critic = i >= P_CRITIC_BEGIN && i < P_CRITIC_END;
 #else
@@ -291,11 +301,10 @@ extern "C" __global__ void wide_descend(const DescendArgs a) {
     v = v * (float)beta_2 + g * g * (float)(1.0 - beta_2);
     a.exp_avg[i] = m;
     a.exp_avg_sq[i] = v;
-    float w = a.parameters[i];
     if (P_DECAYS) {
         double rate = of_critic ? a.settings->critic_learning_rate : a.settings->learning_rate;
         w *= (float)(1.0 - rate * a.weight_decay);
     }
     float direction = P_RMSPROP ? g : m;
-    a.parameters[i] = w - step_size * (direction / (sqrtf(v) / a.state->bias_correction2_sqrt + a.epsilon));
+    a.parameters[i] = w - step_size * (direction / (sqrtf(v) / root + a.epsilon));
 }

@@ -365,7 +365,8 @@ impl WidePolicy {
         };
         let launch = Launch {
             blocks: (tower.shape.jobs() * s.copies) as u32,
-            threads: 256,
+            // Two groups of four warps multiply, and one more warp fetches.
+            threads: 256 + 32,
             shared_bytes: tower.shape.weights_bytes() as u32,
             cooperative: false,
         };
