@@ -290,6 +290,7 @@ mod tests {
             (155_648, 196_608, 4)
         );
         assert_eq!(shape.products(), [8, 32, 80, 256]);
+        assert!(shape.has_room_to_look(), "225,280 bytes with sums of what is seen");
     }
 
     /// Few observations and outputs: 232,000 bytes of 232,448 with what the first pass declares for itself.
@@ -314,6 +315,7 @@ mod tests {
         assert_eq!((shape(&[64, 64]).gradient_bytes(3), shape(&[64, 64]).ahead), (231_040, false));
         let fewer = TensorShape::new(&tower(64, &[64, 64], 11), 232_448).unwrap();
         assert_eq!((fewer.gradient_bytes(3), fewer.ahead), (214_592, true));
+        assert_eq!((fewer.look_bytes(), fewer.has_room_to_look()), (8_192, true));
         assert_eq!(shape(&[64, 64, 64, 64]).learners(), None, "sums of gradients do not fit");
         assert_eq!(shape(&[64, 128]).learners(), None);
         let odd = shape(&[40, 24]);
