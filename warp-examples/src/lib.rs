@@ -59,16 +59,20 @@ pub enum Outcome {
 /// for what a signal stopped.
 #[must_use]
 pub fn run(registry: Registry) -> ExitCode {
-    let code = run_line(&std::env::args_os().collect::<Vec<_>>(), &registry);
-    #[cfg(feature = "cuda")]
-    warp_data::cuda::exit_if_aborted(code);
-    ExitCode::from(code)
+    ExitCode::from(run_line(&std::env::args_os().collect::<Vec<_>>(), &registry))
 }
 
-/// As [`run`], of a command line that is given, its program first, and the exit code as a number: for
-/// programs that are part of another.
+/// As [`run`], of a command line that is given, its program first, and the exit code as a number: for programs in another
+/// language. The process is to end with it, and does so here where a lost rank's GPU leaves it no other way.
 #[must_use]
 pub fn run_line(args: &[OsString], registry: &Registry) -> u8 {
+    let code = execute(args, registry);
+    #[cfg(feature = "cuda")]
+    warp_data::cuda::exit_if_aborted(code);
+    code
+}
+
+fn execute(args: &[OsString], registry: &Registry) -> u8 {
     let cli = match usage::parse(args, registry) {
         Ok(cli) => cli,
         Err(code) => return code,

@@ -3,7 +3,8 @@
 use pyo3::prelude::*;
 use std::ffi::OsString;
 
-/// Runs a command line, without the program's name, and gives its exit code. Python's lock is let go of.
+/// Runs a command line, without the program's name, and gives the exit code that the process is to end with. Python's lock
+/// is let go of.
 #[pyfunction]
 pub(super) fn command(py: Python<'_>, args: Vec<OsString>) -> u8 {
     let line: Vec<OsString> = std::iter::once("warp".into()).chain(args).collect();
