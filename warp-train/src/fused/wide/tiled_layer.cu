@@ -2,12 +2,11 @@
 
 enum UForm { U_HIDDEN, U_LAST, U_OUTPUTS, U_BACK };
 
-// Tile t of a layer: its columns for one tower and the other, then the next rows. Towers read the same observations, which
-// the second one then finds in the L2 cache.
+// Tile t of a layer: its columns, then the next rows, then the other tower.
 struct UTile {
     unsigned int column, row, tower;
-    __device__ inline UTile(unsigned int t, unsigned int columns)
-        : column(t / U_TOWERS % columns), row(t / U_TOWERS / columns), tower(t % U_TOWERS) {}
+    __device__ inline UTile(unsigned int t, unsigned int columns, unsigned int rows)
+        : column(t % columns), row(t / columns % rows), tower(t / columns / rows) {}
 };
 
 // The transfer from shared memory to a tile of a hidden layer's outputs, in place of what is there.
@@ -138,7 +137,7 @@ template <int N, int STAGES, UForm FORM> __device__ inline void u_layer(const Ti
         if (threadIdx.x == U_CONSUMERS) {
             typename Ring::Place place;
             for (unsigned int t = blockIdx.x; t < tiles; t += gridDim.x) {
-                UTile tile(t, columns);
+                UTile tile(t, columns, row_tiles);
                 const unsigned char* x = a.x + tile.tower * a.x_tower + tile.row * x_row;
                 const unsigned char* w = a.image + a.image_at + tile.tower * a.image_tower;
                 for (unsigned int part = 0; part < a.parts; ++part) {
@@ -157,7 +156,7 @@ template <int N, int STAGES, UForm FORM> __device__ inline void u_layer(const Ti
         } else if (FORM == U_BACK && threadIdx.x == U_CONSUMERS + 32) {
             unsigned int round = 1;
             for (unsigned int t = blockIdx.x; t < tiles; t += gridDim.x, round ^= 1) {
-                UTile tile(t, columns);
+                UTile tile(t, columns, row_tiles);
                 t_wait_barrier(staging.free, round);
                 staging.fetch(a.y + tile.tower * a.y_tower + tile.row * y_row + tile.column * N * 256);
             }
@@ -170,7 +169,7 @@ template <int N, int STAGES, UForm FORM> __device__ inline void u_layer(const Ti
     typename Ring::Place place;
     unsigned int round = 0;
     for (unsigned int t = blockIdx.x; t < tiles; t += gridDim.x, round ^= 1) {
-        UTile tile(t, columns);
+        UTile tile(t, columns, row_tiles);
         float sums[N / 2];
         ring.template multiply<false>(
             sums, a.parts, place, group, [](unsigned int, WideWord, WideWord) {},
