@@ -76,8 +76,8 @@ __device__ inline void t_wait_barrier(unsigned int barrier, unsigned int phase) 
         "mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@p bra DONE;\nbra AGAIN;\nDONE:\n}"
         ::"r"(barrier), "r"(phase) : "memory");
 }
-__device__ inline void t_barrier(WideWord* barrier, int count) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(t_shared(barrier)), "r"(count) : "memory");
+__device__ inline void t_barrier(unsigned int barrier, unsigned int count) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory");
 }
 __device__ inline void t_expect(unsigned int barrier, unsigned int bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)

@@ -251,9 +251,7 @@ __device__ inline void t_load_weights(unsigned char* shared, const unsigned char
                                       WideWord* barriers) {
     static_assert(BARRIERS == 1 || BARRIERS == T_DEPTH + 1, "a barrier for all layers, or one for each");
     if (threadIdx.x == 0) {
-        for (int i = 0; i < BARRIERS; ++i) {
-            asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(t_shared(barriers + i)) : "memory");
-        }
+        for (int i = 0; i < BARRIERS; ++i) t_barrier(t_shared(barriers + i), 1);
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
         t_load_layers<BARRIERS>(t_shared(shared), image, barriers);
     }

@@ -229,8 +229,8 @@ extern "C" __global__ __launch_bounds__(T_GROUPS * 128, 1) void wide_tensor_grad
     for (int i = threadIdx.x; i < T_LEARNER_THREADS * 5; i += blockDim.x) sums[i] = 0.0f;
     if (threadIdx.x == 0) {
         for (int g = 0; g < T_LEARNERS; ++g) {
-            t_barrier(whole + g, 128);
-            t_barrier(read + g, 4);
+            t_barrier(t_shared(whole + g), 128);
+            t_barrier(t_shared(read + g), 4);
         }
     }
     t_load_weights(memory, args.image, args.biases, biases, &weights);

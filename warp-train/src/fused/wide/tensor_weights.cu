@@ -212,8 +212,8 @@ extern "C" __global__ __cluster_dims__(T_CLUSTER, 1, 1) __launch_bounds__(T_MULT
     if (tiles == 0 && args.first > 0) return;
     if (threadIdx.x == 0) {
         for (int i = 0; i < T_STAGES; ++i) {
-            t_barrier(&whole[i], 1);
-            t_barrier(&read[i], T_MULTIPLIERS / 32 * T_CLUSTER);
+            t_barrier(t_shared(&whole[i]), 1);
+            t_barrier(t_shared(&read[i]), T_MULTIPLIERS / 32 * T_CLUSTER);
         }
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }

@@ -45,9 +45,6 @@ __device__ inline unsigned long long u_at(unsigned int row, unsigned int column,
 __device__ inline void u_arrive(unsigned int barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
-__device__ inline void u_barrier(unsigned int barrier, unsigned int count) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory");
-}
 // What ordinary stores left in shared memory may be read by products and the copy engine.
 __device__ inline void u_publish() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 __device__ inline void u_meet(int group) { asm volatile("bar.sync %0, 128;" ::"r"(group + 1) : "memory"); }
@@ -62,8 +59,8 @@ template <int N, int STAGES> struct URing {
         : at(t_shared(shared)), full(t_shared(barriers)), empty(full + STAGES * 8) {
         if (threadIdx.x != 0) return;
         for (int i = 0; i < STAGES; ++i) {
-            u_barrier(full + i * 8, 1);
-            u_barrier(empty + i * 8, 2);
+            t_barrier(full + i * 8, 1);
+            t_barrier(empty + i * 8, 2);
         }
         u_publish();
     }

@@ -122,8 +122,8 @@ template <int N, int STAGES, UForm FORM> __device__ inline void u_layer(const Ti
     Ring ring(shared, barriers);
     UStaging<N> staging = {ring.at + Ring::bytes, ring.full + 16 * STAGES, ring.full + 16 * STAGES + 8};
     if (threadIdx.x == 0) {
-        u_barrier(staging.filled, 1);
-        u_barrier(staging.free, 2);
+        t_barrier(staging.filled, 1);
+        t_barrier(staging.free, 2);
         u_publish();
     }
     __syncthreads();
