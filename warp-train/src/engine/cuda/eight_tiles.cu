@@ -22,7 +22,7 @@ struct Walk {
     }
 };
 
-#define STAGES 3
+#define STAGES 5
 // Numbers of a row in a stage at most: 128 of one kind, 64 of the other, and some that keep rows out of each other's
 // banks.
 #define STAGE_STRIDE 200
@@ -106,23 +106,14 @@ __device__ inline void add_half_sums(HalfSums& to, const HalfSums& from) {
     for (int i = 0; i < 2; ++i) to.biases[i] += from.biases[i];
 }
 
-// A warp's cells: parameters, both moments, and targets, 16 outputs by 32 inputs each.
+// Parameters, both moments and targets pass through shared memory, since sums occupy the registers until they are
+// needed: a few parts at a time, 16 outputs by 8 inputs each. A lane copies what it needs itself and waits for nobody.
 #define CELL_ARRAYS 4
-#define CELL_FLOATS (16 * 32)
-static_assert(STAGES_BYTES + N_WARPS * CELL_ARRAYS * CELL_FLOATS * 4 == GROUP_BYTES, "what the host gives a block");
-
-// Counts the bytes that have come, for each warp, and how many times it has waited for them.
-__shared__ unsigned long long cells_came[N_WARPS];
-__shared__ unsigned int cells_round[N_WARPS];
-
-__device__ inline void begin_cells() {
-    if (threadIdx.x < N_WARPS) {
-        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(cells_came + threadIdx.x)) : "memory");
-        cells_round[threadIdx.x] = 0;
-    }
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-    __syncthreads();
-}
+#define CELL_PARTS 3
+#define PARTS_OF_HALF 4
+#define PART_FLOATS (16 * 8)
+#define HALF_FLOATS (PARTS_OF_HALF * PART_FLOATS)
+static_assert(STAGES_BYTES + N_WARPS * CELL_PARTS * CELL_ARRAYS * PART_FLOATS * 4 == GROUP_BYTES, "what the host gives a block");
 
 // Nothing of it is needed again before the next update.
 __device__ inline unsigned long long evict_first() {
@@ -131,79 +122,79 @@ __device__ inline unsigned long long evict_first() {
     return policy;
 }
 
-// The cells of half a tile, on their way through shared memory.
+// A lane's numbers of a part: two neighbouring inputs of an output, and of the one 8 behind it, of each array.
+struct CellPart {
+    float4 of[CELL_ARRAYS];
+};
+
+// The parts of a warp's tile, on their way.
 struct Cells {
-    float* at;
-    // The first of them among all, and how many times 8 inputs there are.
+    // The lane's first number among all, how many parts of a half have inputs, and the parts of all halves.
     long long first;
-    int eights;
+    int eights, n;
+    // The next part, and its place in shared memory.
+    int part = 0, slot = 0;
 
-    // Those of inputs 8 j to 8 j + 7 that the lane has: two neighbours of an output and of the one 8 behind it.
-    __device__ inline float4* of(int array, int j) const {
-        return (float4*)(at + array * CELL_FLOATS) + 32 * j + threadIdx.x % 32;
-    }
-    __device__ inline float* memory(const Descent& take, int array) const {
+    __device__ inline float4* memory(const Descent& take, int array, int part) const {
         float* from = array == 1 ? take.first : array == 2 ? take.second : take.parameters;
-        return from + (array == 3 ? take.behind : 0) + first;
+        return (float4*)(from + (array == 3 ? take.behind : 0) + first + part * PART_FLOATS);
     }
-    __device__ inline unsigned int bytes() const { return 512 * eights; }
-
-    // Starts to bring them; what went away before has been read by then.
-    __device__ inline void fetch(const Descent& take) const {
-        int warp = threadIdx.x / 32, lane = threadIdx.x % 32, arrays = take.behind != 0 ? 4 : 3;
-        unsigned int came = shared_address(cells_came + warp);
-        asm volatile("cp.async.bulk.wait_group.read 0;\nfence.proxy.async.shared::cta;" ::: "memory");
-        __syncwarp();
-        if (lane == 0) {
-            asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(came), "r"(arrays * bytes())
-                         : "memory");
-        }
-        __syncwarp();
-        if (lane < arrays && eights > 0) {
-            asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
-                         "[%0], [%1], %2, [%3], %4;" ::"r"(shared_address(at + lane * CELL_FLOATS)),
-                         "l"(memory(take, lane)), "r"(bytes()), "r"(came), "l"(evict_first())
-                         : "memory");
-        }
+    __device__ inline bool has(int part) const { return part < n && part % PARTS_OF_HALF < eights; }
+    __device__ inline float4* place(int slot, int array) const {
+        int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+        return (float4*)(shared + STAGES_BYTES / 4) + ((warp * CELL_PARTS + slot) * CELL_ARRAYS + array) * 32 + lane;
     }
 
-    // Waits until they have come.
-    __device__ inline void await() const {
-        int warp = threadIdx.x / 32;
-        unsigned int came = shared_address(cells_came + warp), round = cells_round[warp], done;
-        do {
-            asm volatile("{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}"
-                         : "=r"(done)
-                         : "r"(came), "r"(round % 2)
-                         : "memory");
-        } while (done == 0);
-        __syncwarp();
-        if (threadIdx.x % 32 == 0) cells_round[warp] = round + 1;
-    }
-
-    // Starts to send them back.
-    __device__ inline void store(const Descent& take) const {
-        int lane = threadIdx.x % 32, arrays = take.behind != 0 ? 4 : 3;
-        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-        __syncwarp();
-        if (lane < arrays && eights > 0) {
-            asm volatile("cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint [%0], [%1], %2, %3;" ::"l"(
-                             memory(take, lane)),
-                         "r"(shared_address(at + lane * CELL_FLOATS)), "r"(bytes()), "l"(evict_first())
+    // Starts to bring a part, if it is there.
+    __device__ inline void fetch(const Descent& take, int part, int slot) const {
+        if (!has(part)) return;
+        unsigned long long policy = evict_first();
+#pragma unroll
+        for (int array = 0; array < CELL_ARRAYS; ++array) {
+            if (array == 3 && take.behind == 0) break;
+            asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(
+                             shared_address(place(slot, array))),
+                         "l"(memory(take, array, part)), "l"(policy)
                          : "memory");
         }
-        asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+    }
+    __device__ inline void fetch_first(const Descent& take) const {
+#pragma unroll
+        for (int part = 0; part < CELL_PARTS; ++part) fetch(take, part, part);
+    }
+
+    // Takes the next part and starts to bring one into its place. All that fetch_first() asked for has come before.
+    __device__ inline CellPart next(const Descent& take) {
+        CellPart cells = {};
+        asm volatile("cp.async.wait_group %0;" ::"n"(CELL_PARTS - 1) : "memory");
+        if (has(part)) {
+#pragma unroll
+            for (int array = 0; array < CELL_ARRAYS; ++array) {
+                if (array < 3 || take.behind != 0) cells.of[array] = *place(slot, array);
+            }
+        }
+        fetch(take, part + CELL_PARTS, slot);
+        asm volatile("cp.async.commit_group;" ::: "memory");
+        ++part;
+        slot = slot + 1 < CELL_PARTS ? slot + 1 : 0;
+        return cells;
+    }
+
+    // Sends back what was taken last.
+    __device__ inline void store(const Descent& take, const CellPart& cells) const {
+#pragma unroll
+        for (int array = 0; array < CELL_ARRAYS; ++array) {
+            if (array < 3 || take.behind != 0) __stcs(memory(take, array, part - 1), cells.of[array]);
+        }
     }
 };
 
-// Those of a warp's tile from output 16 `half` on.
-__device__ inline Cells cells_of(const WeightTile& tile, int half) {
-    float* of_warp = shared + STAGES_BYTES / 4 + threadIdx.x / 32 * CELL_ARRAYS * CELL_FLOATS;
-    return {of_warp, tile.weight + half * CELL_FLOATS, (high_of(low_of(tile.inputs)) + 7) / 8};
+// Those of a warp's tile from output 16 `half` on, of so many halves.
+__device__ inline Cells cells_of(const WeightTile& tile, int half, int halves) {
+    int there = tile.outputs > 16 * (half + 1) ? halves : 1;
+    return {tile.weight + half * HALF_FLOATS + threadIdx.x % 32 * 4, (high_of(low_of(tile.inputs)) + 7) / 8,
+            PARTS_OF_HALF * there};
 }
-
-// Waits until everything that was sent back is there, before others read it or shared memory gets other uses.
-__device__ inline void settle_cells() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
 
 // Turns 8 by 8 numbers in half precision, two neighbours of a row in each lane.
 __device__ inline unsigned int turned_matrix(unsigned int two) {
@@ -234,14 +225,14 @@ __device__ inline void pack_half(const float (&two)[4][2][2], int half, Half* pa
 __device__ inline float4 both(const float2& a, const float2& b) { return make_float4(a.x, a.y, b.x, b.y); }
 
 // Makes the step of half a tile. Padding has zeros everywhere and stays so.
-__device__ inline void step_half(const WeightTile& tile, int half, const Cells& cells, const HalfSums& sums,
+__device__ inline void step_half(const WeightTile& tile, int half, Cells& cells, const HalfSums& sums,
                                  const Descent& take) {
     float parameters[4][2][2] = {}, targets[4][2][2] = {};
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
-        if (j >= cells.eights) break;
-        float4 p = *cells.of(0, j), first = *cells.of(1, j), second = *cells.of(2, j), t = {};
-        if (take.behind != 0) t = *cells.of(3, j);
+    for (int j = 0; j < PARTS_OF_HALF; ++j) {
+        CellPart part = cells.next(take);
+        if (j >= cells.eights) continue;
+        const float4 &p = part.of[0], &first = part.of[1], &second = part.of[2], &t = part.of[3];
         Cell<float2> cell[2] = {{{p.x, p.y}, {first.x, first.y}, {second.x, second.y}, {t.x, t.y}},
                                 {{p.z, p.w}, {first.z, first.w}, {second.z, second.w}, {t.z, t.w}}};
 #pragma unroll
@@ -253,12 +244,9 @@ __device__ inline void step_half(const WeightTile& tile, int half, const Cells& 
             targets[j][i][0] = cell[i].target.x;
             targets[j][i][1] = cell[i].target.y;
         }
-        *cells.of(0, j) = both(cell[0].parameter, cell[1].parameter);
-        *cells.of(1, j) = both(cell[0].first, cell[1].first);
-        *cells.of(2, j) = both(cell[0].second, cell[1].second);
-        if (take.behind != 0) *cells.of(3, j) = both(cell[0].target, cell[1].target);
+        cells.store(take, {both(cell[0].parameter, cell[1].parameter), both(cell[0].first, cell[1].first),
+                           both(cell[0].second, cell[1].second), both(cell[0].target, cell[1].target)});
     }
-    cells.store(take);
     pack_half<false>(parameters, half, tile.forward);
     pack_half<true>(parameters, half, tile.back);
     if (take.behind == 0) return;
@@ -274,7 +262,7 @@ struct TileGroup {
 };
 
 // Sums of the gradients of a warp's tile, or of the half of it from output `first` on, over all rows, which come into
-// shared memory for all warps; calls begun() when the first of them are on their way.
+// shared memory for all warps; calls begun() when most of the first of them are on their way.
 template <int N, class Begun>
 __device__ inline TileSums sums_of_tile(const WeightTile& tile, const TileGroup& group, int first,
                                         const Slab (&slabs)[N], int n_slabs, bool has_bias, bool has_tile, Begun begun) {
@@ -304,8 +292,11 @@ __device__ inline TileSums sums_of_tile(const WeightTile& tile, const TileGroup&
         }
         asm volatile("cp.async.commit_group;" ::: "memory");
     };
-    for (int stage = 0; stage < STAGES - 1; ++stage) fetch();
-    begun();
+    for (int stage = 0; stage < STAGES - 1; ++stage) {
+        // What begun() brings must come before the last of these rows are needed, and so before the walk ends.
+        if (stage == STAGES - 2) begun();
+        fetch();
+    }
     TileSums sums = {}, part = {};
     for (unsigned int stage = stages; now.more();) {
         asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
@@ -339,7 +330,8 @@ __shared__ Step steps[N_WARPS];
 // Makes the step of a warp's tile from output 16 `half` on.
 __device__ inline void step_tile(const WeightTile& tile, int half, int halves, TileSums& sums, const Descent& take) {
     int lane = threadIdx.x % 32;
-    Cells cells = cells_of(tile, half);
+    Cells cells = cells_of(tile, half, halves);
+    asm volatile("cp.async.wait_group 0;" ::: "memory");
 #pragma unroll 1
     for (int last = half + halves - 1;; ++half) {
         int output = 16 * half + lane / 4;
@@ -349,17 +341,13 @@ __device__ inline void step_tile(const WeightTile& tile, int half, int halves, T
         for (int i = 0; i < 2; ++i) {
             if (has(i)) biases[i] = take.load_bias(tile.bias + output + 8 * i);
         }
-        cells.await();
         step_half(tile, half, cells, sums.first, take);
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
             if (has(i)) take.bias(biases[i], tile.bias + output + 8 * i, sums.first.biases[i]);
         }
         if (half == last || tile.outputs <= 16) return;
-        // The other half takes the place of the first.
         sums.first = sums.last;
-        cells.first += CELL_FLOATS;
-        cells.fetch(take);
     }
 }
 
@@ -372,7 +360,7 @@ __device__ inline void step_tiles(const WeightTile& tile, const TileGroup& group
     bool has_tile = has_bias || (there && tile.inputs > 0);
     if (threadIdx.x % 32 == 0) steps[warp] = {tile, take};
     TileSums sums = sums_of_tile(tile, group, 16 * half, slabs, n_slabs, has_bias, has_tile, [&]() {
-        if (has_tile) cells_of(tile, half).fetch(take);
+        if (has_tile) cells_of(tile, half, halves).fetch_first(take);
     });
     if (!has_tile) return;
     const Step step = steps[warp];
