@@ -22,7 +22,7 @@ struct Walk {
     }
 };
 
-#define STAGES 5
+#define STAGES 3
 // Numbers of a row in a stage at most: 128 of one kind, 64 of the other, and some that keep rows out of each other's
 // banks.
 #define STAGE_STRIDE 200
@@ -30,8 +30,8 @@ struct Walk {
 
 // What a thread brings into shared memory of each group: 8 numbers of derivatives or inputs, and the 8 behind 128.
 struct Rows {
-    const Half* from[2];
-    // From group to group.
+    const char* from[2];
+    // Bytes from group to group.
     unsigned int step[2];
     bool has[2];
 
@@ -41,8 +41,8 @@ struct Rows {
         for (int i = 0; i < 2; ++i) {
             int at = threadIdx.x % 16 * 8 + 128 * i;
             has[i] = at < n_d + n_x;
-            from[i] = at < n_d ? slab.d + row * slab.n + at : slab.x + row * slab.k + at - n_d;
-            step[i] = 16 * (at < n_d ? slab.n : slab.k);
+            from[i] = (const char*)(at < n_d ? slab.d + row * slab.n + at : slab.x + row * slab.k + at - n_d);
+            step[i] = 16 * sizeof(Kept) * (at < n_d ? slab.n : slab.k);
         }
     }
     __device__ inline void fetch(unsigned int to, int group) const {
@@ -50,7 +50,7 @@ struct Rows {
         for (int i = 0; i < 2; ++i) {
             if (!has[i]) continue;
             asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + 256 * i),
-                         "l"(from[i] + (unsigned int)group * step[i])
+                         "l"(from[i] + (unsigned long long)(unsigned int)group * step[i])
                          : "memory");
         }
     }
@@ -99,21 +99,28 @@ __device__ inline void add_tile(TileSums& sums, unsigned int d, unsigned int x, 
     if (halves == 2) add_half(sums.last, d + 32, inputs, with_bias);
 }
 
-__device__ inline void add_half_sums(HalfSums& to, const HalfSums& from) {
+__device__ inline void add_half_sums(HalfSums& to, const HalfSums& from, bool with_bias) {
 #pragma unroll
     for (int i = 0; i < 16; ++i) to.products[i / 4][i % 4] += from.products[i / 4][i % 4];
+    if (!with_bias) return;
 #pragma unroll
     for (int i = 0; i < 2; ++i) to.biases[i] += from.biases[i];
 }
 
+__device__ inline void add_sums(TileSums& to, const TileSums& from, int halves, bool with_bias) {
+    add_half_sums(to.first, from.first, with_bias);
+    if (halves == 2) add_half_sums(to.last, from.last, with_bias);
+}
+
 // Parameters, both moments and targets pass through shared memory, since sums occupy the registers until they are
-// needed: a few parts at a time, 16 outputs by 8 inputs each. A lane copies what it needs itself and waits for nobody.
+// needed: half a tile at a time, in parts of 16 outputs by 8 inputs. A lane copies what it needs itself and waits for
+// nobody.
 #define CELL_ARRAYS 4
-#define CELL_PARTS 3
-#define PARTS_OF_HALF 4
-#define PART_FLOATS (16 * 8)
-#define HALF_FLOATS (PARTS_OF_HALF * PART_FLOATS)
-static_assert(STAGES_BYTES + N_WARPS * CELL_PARTS * CELL_ARRAYS * PART_FLOATS * 4 == GROUP_BYTES, "what the host gives a block");
+#define PARTS 4
+// Of four numbers: from part to part, and from half to half.
+#define PART_FOURS 32
+#define HALF_FOURS (PARTS * PART_FOURS)
+static_assert(STAGES_BYTES + N_WARPS * CELL_ARRAYS * HALF_FOURS * 16 == GROUP_BYTES, "what the host gives a block");
 
 // Nothing of it is needed again before the next update.
 __device__ inline unsigned long long evict_first() {
@@ -122,79 +129,54 @@ __device__ inline unsigned long long evict_first() {
     return policy;
 }
 
-// A lane's numbers of a part: two neighbouring inputs of an output, and of the one 8 behind it, of each array.
-struct CellPart {
-    float4 of[CELL_ARRAYS];
-};
-
-// The parts of a warp's tile, on their way.
+// The cells of a lane: in each part two neighbouring inputs of an output, and of the one 8 behind it.
 struct Cells {
-    // The lane's first number among all, how many parts of a half have inputs, and the parts of all halves.
-    long long first;
-    int eights, n;
-    // The next part, and its place in shared memory.
-    int part = 0, slot = 0;
+    // Their first four numbers: parameters, both moments, and targets, if there are.
+    float4* of[CELL_ARRAYS];
+    int arrays;
+    // Their place in shared memory.
+    float4* here;
+    // How many times 8 inputs there are.
+    int eights;
 
-    __device__ inline float4* memory(const Descent& take, int array, int part) const {
-        float* from = array == 1 ? take.first : array == 2 ? take.second : take.parameters;
-        return (float4*)(from + (array == 3 ? take.behind : 0) + first + part * PART_FLOATS);
-    }
-    __device__ inline bool has(int part) const { return part < n && part % PARTS_OF_HALF < eights; }
-    __device__ inline float4* place(int slot, int array) const {
+    // Of `half` of a warp's tile.
+    __device__ inline Cells(const WeightTile& tile, int half, const Descent& take) {
         int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-        return (float4*)(shared + STAGES_BYTES / 4) + ((warp * CELL_PARTS + slot) * CELL_ARRAYS + array) * 32 + lane;
+        long long first = tile.weight + 4 * (half * HALF_FOURS + lane);
+        of[0] = (float4*)(take.parameters + first);
+        of[1] = (float4*)(take.first + first);
+        of[2] = (float4*)(take.second + first);
+        of[3] = (float4*)(take.parameters + first + take.behind);
+        arrays = take.behind != 0 ? 4 : 3;
+        here = (float4*)(shared + STAGES_BYTES / 4) + warp * CELL_ARRAYS * HALF_FOURS + lane;
+        eights = (high_of(low_of(tile.inputs)) + 7) / 8;
     }
+    __device__ inline float4* place(int array, int part) const { return here + array * HALF_FOURS + part * PART_FOURS; }
 
-    // Starts to bring a part, if it is there.
-    __device__ inline void fetch(const Descent& take, int part, int slot) const {
-        if (!has(part)) return;
+    // Starts to bring a part of the half that lies so many numbers behind.
+    __device__ inline void fetch(int part, int behind) const {
         unsigned long long policy = evict_first();
 #pragma unroll
         for (int array = 0; array < CELL_ARRAYS; ++array) {
-            if (array == 3 && take.behind == 0) break;
+            if (array >= arrays) break;
             asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(
-                             shared_address(place(slot, array))),
-                         "l"(memory(take, array, part)), "l"(policy)
+                             shared_address(place(array, part))),
+                         "l"(of[array] + behind + part * PART_FOURS), "l"(policy)
                          : "memory");
         }
     }
-    __device__ inline void fetch_first(const Descent& take) const {
+    __device__ inline void fetch_half() const {
 #pragma unroll
-        for (int part = 0; part < CELL_PARTS; ++part) fetch(take, part, part);
-    }
-
-    // Takes the next part and starts to bring one into its place. All that fetch_first() asked for has come before.
-    __device__ inline CellPart next(const Descent& take) {
-        CellPart cells = {};
-        asm volatile("cp.async.wait_group %0;" ::"n"(CELL_PARTS - 1) : "memory");
-        if (has(part)) {
-#pragma unroll
-            for (int array = 0; array < CELL_ARRAYS; ++array) {
-                if (array < 3 || take.behind != 0) cells.of[array] = *place(slot, array);
-            }
+        for (int part = 0; part < PARTS; ++part) {
+            if (part < eights) fetch(part, 0);
         }
-        fetch(take, part + CELL_PARTS, slot);
-        asm volatile("cp.async.commit_group;" ::: "memory");
-        ++part;
-        slot = slot + 1 < CELL_PARTS ? slot + 1 : 0;
-        return cells;
     }
-
-    // Sends back what was taken last.
-    __device__ inline void store(const Descent& take, const CellPart& cells) const {
+    // Goes on to the next half.
+    __device__ inline void next() {
 #pragma unroll
-        for (int array = 0; array < CELL_ARRAYS; ++array) {
-            if (array < 3 || take.behind != 0) __stcs(memory(take, array, part - 1), cells.of[array]);
-        }
+        for (int array = 0; array < CELL_ARRAYS; ++array) of[array] += HALF_FOURS;
     }
 };
-
-// Those of a warp's tile from output 16 `half` on, of so many halves.
-__device__ inline Cells cells_of(const WeightTile& tile, int half, int halves) {
-    int there = tile.outputs > 16 * (half + 1) ? halves : 1;
-    return {tile.weight + half * HALF_FLOATS + threadIdx.x % 32 * 4, (high_of(low_of(tile.inputs)) + 7) / 8,
-            PARTS_OF_HALF * there};
-}
 
 // Turns 8 by 8 numbers in half precision, two neighbours of a row in each lane.
 __device__ inline unsigned int turned_matrix(unsigned int two) {
@@ -224,15 +206,23 @@ __device__ inline void pack_half(const float (&two)[4][2][2], int half, Half* pa
 
 __device__ inline float4 both(const float2& a, const float2& b) { return make_float4(a.x, a.y, b.x, b.y); }
 
-// Makes the step of half a tile. Padding has zeros everywhere and stays so.
-__device__ inline void step_half(const WeightTile& tile, int half, Cells& cells, const HalfSums& sums,
+// Makes the step of half a tile, and brings that of the next in its place if there is one. Padding has zeros everywhere
+// and stays so.
+__device__ inline void step_half(const WeightTile& tile, int half, const Cells& cells, bool more, const HalfSums& sums,
                                  const Descent& take) {
     float parameters[4][2][2] = {}, targets[4][2][2] = {};
 #pragma unroll
-    for (int j = 0; j < PARTS_OF_HALF; ++j) {
-        CellPart part = cells.next(take);
-        if (j >= cells.eights) continue;
-        const float4 &p = part.of[0], &first = part.of[1], &second = part.of[2], &t = part.of[3];
+    for (int j = 0; j < PARTS; ++j) {
+        // Of the groups of copies since this part's, one for each part of a half, it needs none.
+        asm volatile("cp.async.wait_group %0;" ::"n"(PARTS - 1) : "memory");
+        if (j >= cells.eights) {
+            asm volatile("cp.async.commit_group;" ::: "memory");
+            continue;
+        }
+        float4 p = *cells.place(0, j), first = *cells.place(1, j), second = *cells.place(2, j), t = {};
+        if (cells.arrays == 4) t = *cells.place(3, j);
+        if (more) cells.fetch(j, HALF_FOURS);
+        asm volatile("cp.async.commit_group;" ::: "memory");
         Cell<float2> cell[2] = {{{p.x, p.y}, {first.x, first.y}, {second.x, second.y}, {t.x, t.y}},
                                 {{p.z, p.w}, {first.z, first.w}, {second.z, second.w}, {t.z, t.w}}};
 #pragma unroll
@@ -244,8 +234,10 @@ __device__ inline void step_half(const WeightTile& tile, int half, Cells& cells,
             targets[j][i][0] = cell[i].target.x;
             targets[j][i][1] = cell[i].target.y;
         }
-        cells.store(take, {both(cell[0].parameter, cell[1].parameter), both(cell[0].first, cell[1].first),
-                           both(cell[0].second, cell[1].second), both(cell[0].target, cell[1].target)});
+        __stcs(cells.of[0] + j * PART_FOURS, both(cell[0].parameter, cell[1].parameter));
+        __stcs(cells.of[1] + j * PART_FOURS, both(cell[0].first, cell[1].first));
+        __stcs(cells.of[2] + j * PART_FOURS, both(cell[0].second, cell[1].second));
+        if (cells.arrays == 4) __stcs(cells.of[3] + j * PART_FOURS, both(cell[0].target, cell[1].target));
     }
     pack_half<false>(parameters, half, tile.forward);
     pack_half<true>(parameters, half, tile.back);
@@ -298,20 +290,29 @@ __device__ inline TileSums sums_of_tile(const WeightTile& tile, const TileGroup&
         fetch();
     }
     TileSums sums = {}, part = {};
-    for (unsigned int stage = stages; now.more();) {
+    unsigned int stage = stages;
+    auto add_stage = [&](TileSums& to) {
+        add_tile(to, stage + d, stage + x, group.halves, has_bias);
+        if (now.has_two()) add_tile(to, stage + group_bytes + d, stage + group_bytes + x, group.halves, has_bias);
+    };
+    // Few rows are a part of their own in each stage, so that no sums need be set to 0.
+    bool few = now.n_slabs == 1 && now.n_groups <= 2 * N_WARPS;
+    while (now.more()) {
         asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
         __syncthreads();
         fetch();
-        if (has_tile) {
-            add_tile(part, stage + d, stage + x, group.halves, has_bias);
-            if (now.has_two()) add_tile(part, stage + group_bytes + d, stage + group_bytes + x, group.halves, has_bias);
+        if (few && has_tile) {
+            TileSums all = {};
+            add_stage(all);
+            add_sums(sums, all, group.halves, has_bias);
+        } else if (has_tile) {
+            add_stage(part);
         }
         stage = stage + stage_bytes < end ? stage + stage_bytes : stages;
         int before = now.part;
         now.next();
-        if (now.part != before) {
-            add_half_sums(sums.first, part.first);
-            add_half_sums(sums.last, part.last);
+        if (!few && now.part != before) {
+            add_sums(sums, part, group.halves, has_bias);
             part = TileSums{};
         }
     }
@@ -330,10 +331,10 @@ __shared__ Step steps[N_WARPS];
 // Makes the step of a warp's tile from output 16 `half` on.
 __device__ inline void step_tile(const WeightTile& tile, int half, int halves, TileSums& sums, const Descent& take) {
     int lane = threadIdx.x % 32;
-    Cells cells = cells_of(tile, half, halves);
+    Cells cells(tile, half, take);
     asm volatile("cp.async.wait_group 0;" ::: "memory");
 #pragma unroll 1
-    for (int last = half + halves - 1;; ++half) {
+    for (int last = tile.outputs > 16 ? half + halves - 1 : half;; ++half) {
         int output = 16 * half + lane / 4;
         Cell<float> biases[2];
         auto has = [&](int i) { return tile.bias >= 0 && lane % 4 == 0 && output + 8 * i < tile.outputs; };
@@ -341,13 +342,14 @@ __device__ inline void step_tile(const WeightTile& tile, int half, int halves, T
         for (int i = 0; i < 2; ++i) {
             if (has(i)) biases[i] = take.load_bias(tile.bias + output + 8 * i);
         }
-        step_half(tile, half, cells, sums.first, take);
+        step_half(tile, half, cells, half < last, sums.first, take);
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
             if (has(i)) take.bias(biases[i], tile.bias + output + 8 * i, sums.first.biases[i]);
         }
-        if (half == last || tile.outputs <= 16) return;
+        if (half == last) return;
         sums.first = sums.last;
+        cells.next();
     }
 }
 
@@ -360,7 +362,7 @@ __device__ inline void step_tiles(const WeightTile& tile, const TileGroup& group
     bool has_tile = has_bias || (there && tile.inputs > 0);
     if (threadIdx.x % 32 == 0) steps[warp] = {tile, take};
     TileSums sums = sums_of_tile(tile, group, 16 * half, slabs, n_slabs, has_bias, has_tile, [&]() {
-        if (has_tile) cells_of(tile, half, halves).fetch_first(take);
+        if (has_tile) Cells(tile, half, take).fetch_half();
     });
     if (!has_tile) return;
     const Step step = steps[warp];

@@ -37,8 +37,8 @@ const THREADS: u32 = 256;
 /// Shared memory of the sums of gradients, and of products for 16 rows.
 const GRADIENT_BYTES: usize = 8 * 36 * 32 * 4;
 const PRODUCT_BYTES: usize = 8 * 16 * 32 * 4;
-/// Shared memory of parts of eight tiles of weights, moments and targets, and of the rows on their way to them.
-const GROUP_BYTES: usize = 8 * 3 * 4 * 16 * 8 * 4 + 5 * 2 * 16 * 200 * 2;
+/// Shared memory of half of eight tiles of weights, moments and targets, and of the rows on their way to them.
+const GROUP_BYTES: usize = 8 * 4 * 16 * 32 * 4 + 3 * 2 * 16 * 200 * 2;
 
 /// The agents of a policy, as the text knows them.
 #[derive(Debug, Clone, PartialEq, Eq)]
