@@ -20,8 +20,8 @@ __device__ __noinline__ void begin_step(unsigned int* count, const double* const
     step->keep = (float)(1.0 - (double)rate * WEIGHT_DECAY);
 }
 
-// Moves a parameter along its gradient. The root and the quotient are good to a few units in the last place, unlike those
-// of the parity build, which take long; a root that is nearly 0 counts as 0 beside epsilon.
+// Moves a parameter along its gradient. The root and the quotient are good to a few units in the last place, unlike
+// those of the parity build, which take long; a root that is nearly 0 counts as 0 beside epsilon.
 __device__ inline void descend(const DescentStep& step, float g, float& p, float& first, float& second) {
     float m = RMSPROP ? first : __fmaf_rn(g - first, step.blend_1, first);
     float v = __fmaf_rn(second, step.keep_2, g * g * step.blend_2);
