@@ -23,10 +23,15 @@ struct Walk {
 };
 
 #define STAGES 3
-// Numbers of a row in a stage at most: 128 of one kind, 64 of the other, and some that keep rows out of each other's
-// banks.
-#define STAGE_STRIDE 200
+// Numbers of a row in a stage: 128 of one kind and 64 of the other at most, and some that keep rows out of each other's
+// banks. Rows begin at multiples of 32 bytes, or else half of them would cross the boundaries of what comes at a time, and
+// come twice from the second-level cache; so every other four of 16 rows have the halves of such 32 bytes swapped.
+#define STAGE_PADDING 16
+#define STAGE_STRIDE (128 + 64 + STAGE_PADDING)
 #define STAGES_BYTES (STAGES * 2 * ROWS_AT_ONCE * STAGE_STRIDE * 2)
+
+// Whether a row has its halves of 32 bytes swapped.
+__device__ inline unsigned int swapped(unsigned int row) { return row / 4 % 2; }
 
 // What a thread brings into shared memory of each group: 8 numbers of derivatives or inputs, and the 8 behind 128.
 struct Rows {
@@ -264,12 +269,12 @@ __device__ inline TileSums sums_of_tile(const WeightTile& tile, const TileGroup&
     int outputs = tile.outputs + down * 32, inputs = tile.inputs + across * 32;
     int n_d = 32 * group.high < outputs ? 32 * group.high : (outputs + 31) / 32 * 32;
     int n_x = 32 * group.wide < inputs ? 32 * group.wide : inputs > 0 ? (inputs + 31) / 32 * 32 : 32;
-    unsigned int row_bytes = 2 * (n_d + n_x + 8), group_bytes = ROWS_AT_ONCE * row_bytes, stage_bytes = 2 * group_bytes;
+    unsigned int row_bytes = 2 * (n_d + n_x + STAGE_PADDING), group_bytes = ROWS_AT_ONCE * row_bytes, stage_bytes = 2 * group_bytes;
     unsigned int stages = shared_address(shared), end = stages + STAGES * stage_bytes;
-    unsigned int to = stages + threadIdx.x / 16 * row_bytes + threadIdx.x % 16 * 16;
+    unsigned int to = stages + threadIdx.x / 16 * row_bytes + (threadIdx.x % 16 ^ swapped(threadIdx.x / 16)) * 16;
     int matrix = threadIdx.x % 32 / 8, row = threadIdx.x % 8;
-    unsigned int d = (row + matrix / 2 * 8) * row_bytes + 2 * (down * 32 + first + matrix % 2 * 8);
-    unsigned int x = (row + matrix % 2 * 8) * row_bytes + 2 * (n_d + across * 32 + matrix / 2 * 8);
+    unsigned int d = (row + matrix / 2 * 8) * row_bytes + 2 * (down * 32 + first) + (matrix % 2 ^ swapped(row)) * 16;
+    unsigned int x = (row + matrix % 2 * 8) * row_bytes + 2 * (n_d + across * 32) + (matrix / 2 ^ swapped(row)) * 16;
     Walk now = {slabs[0].rows / ROWS_AT_ONCE, N == 1 ? 1 : n_slabs, 0, 0, 0}, ahead = now;
     Rows rows(slabs[0], n_d, n_x);
     auto fetch = [&]() {

@@ -38,7 +38,7 @@ const THREADS: u32 = 256;
 const GRADIENT_BYTES: usize = 8 * 36 * 32 * 4;
 const PRODUCT_BYTES: usize = 8 * 16 * 32 * 4;
 /// Shared memory of half of eight tiles of weights, moments and targets, and of the rows on their way to them.
-const GROUP_BYTES: usize = 8 * 4 * 16 * 32 * 4 + 3 * 2 * 16 * 200 * 2;
+const GROUP_BYTES: usize = 8 * 4 * 16 * 32 * 4 + 3 * 2 * 16 * 208 * 2;
 
 /// The agents of a policy, as the text knows them.
 #[derive(Debug, Clone, PartialEq, Eq)]
