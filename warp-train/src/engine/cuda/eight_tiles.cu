@@ -23,15 +23,20 @@ struct Walk {
 };
 
 #define STAGES 3
-// Numbers of a row in a stage at most: 128 of one kind, 64 of the other, and some that keep rows out of each other's
-// banks.
-#define STAGE_STRIDE 200
+// Numbers of a row in a stage: 128 of one kind and 64 of the other at most, and some that keep rows out of each other's
+// banks. Rows begin at multiples of 32 bytes, or else half of them would cross the boundaries of what comes at a time, and
+// come twice from the second-level cache; so every other four of 16 rows have the halves of such 32 bytes swapped.
+#define STAGE_PADDING 16
+#define STAGE_STRIDE (128 + 64 + STAGE_PADDING)
 #define STAGES_BYTES (STAGES * 2 * ROWS_AT_ONCE * STAGE_STRIDE * 2)
+
+// Whether a row has its halves of 32 bytes swapped.
+__device__ inline unsigned int swapped(unsigned int row) { return row / 4 % 2; }
 
 // What a thread brings into shared memory of each group: 8 numbers of derivatives or inputs, and the 8 behind 128.
 struct Rows {
-    const Half* from[2];
-    // From group to group.
+    const char* from[2];
+    // Bytes from group to group.
     unsigned int step[2];
     bool has[2];
 
@@ -41,8 +46,8 @@ struct Rows {
         for (int i = 0; i < 2; ++i) {
             int at = threadIdx.x % 16 * 8 + 128 * i;
             has[i] = at < n_d + n_x;
-            from[i] = at < n_d ? slab.d + row * slab.n + at : slab.x + row * slab.k + at - n_d;
-            step[i] = 16 * (at < n_d ? slab.n : slab.k);
+            from[i] = (const char*)(at < n_d ? slab.d + row * slab.n + at : slab.x + row * slab.k + at - n_d);
+            step[i] = 16 * sizeof(Kept) * (at < n_d ? slab.n : slab.k);
         }
     }
     __device__ inline void fetch(unsigned int to, int group) const {
@@ -50,7 +55,7 @@ struct Rows {
         for (int i = 0; i < 2; ++i) {
             if (!has[i]) continue;
             asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + 256 * i),
-                         "l"(from[i] + (unsigned int)group * step[i])
+                         "l"(from[i] + (unsigned long long)(unsigned int)group * step[i])
                          : "memory");
         }
     }
@@ -99,30 +104,28 @@ __device__ inline void add_tile(TileSums& sums, unsigned int d, unsigned int x, 
     if (halves == 2) add_half(sums.last, d + 32, inputs, with_bias);
 }
 
-__device__ inline void add_half_sums(HalfSums& to, const HalfSums& from) {
+__device__ inline void add_half_sums(HalfSums& to, const HalfSums& from, bool with_bias) {
 #pragma unroll
     for (int i = 0; i < 16; ++i) to.products[i / 4][i % 4] += from.products[i / 4][i % 4];
+    if (!with_bias) return;
 #pragma unroll
     for (int i = 0; i < 2; ++i) to.biases[i] += from.biases[i];
 }
 
-// A warp's cells: parameters, both moments, and targets, 16 outputs by 32 inputs each.
-#define CELL_ARRAYS 4
-#define CELL_FLOATS (16 * 32)
-static_assert(STAGES_BYTES + N_WARPS * CELL_ARRAYS * CELL_FLOATS * 4 == GROUP_BYTES, "what the host gives a block");
-
-// Counts the bytes that have come, for each warp, and how many times it has waited for them.
-__shared__ unsigned long long cells_came[N_WARPS];
-__shared__ unsigned int cells_round[N_WARPS];
-
-__device__ inline void begin_cells() {
-    if (threadIdx.x < N_WARPS) {
-        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(cells_came + threadIdx.x)) : "memory");
-        cells_round[threadIdx.x] = 0;
-    }
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-    __syncthreads();
+__device__ inline void add_sums(TileSums& to, const TileSums& from, int halves, bool with_bias) {
+    add_half_sums(to.first, from.first, with_bias);
+    if (halves == 2) add_half_sums(to.last, from.last, with_bias);
 }
+
+// Parameters, both moments and targets pass through shared memory, since sums occupy the registers until they are
+// needed: half a tile at a time, in parts of 16 outputs by 8 inputs. A lane copies what it needs itself and waits for
+// nobody.
+#define CELL_ARRAYS 4
+#define PARTS 4
+// Of four numbers: from part to part, and from half to half.
+#define PART_FOURS 32
+#define HALF_FOURS (PARTS * PART_FOURS)
+static_assert(STAGES_BYTES + N_WARPS * CELL_ARRAYS * HALF_FOURS * 16 == GROUP_BYTES, "what the host gives a block");
 
 // Nothing of it is needed again before the next update.
 __device__ inline unsigned long long evict_first() {
@@ -131,79 +134,54 @@ __device__ inline unsigned long long evict_first() {
     return policy;
 }
 
-// The cells of half a tile, on their way through shared memory.
+// The cells of a lane: in each part two neighbouring inputs of an output, and of the one 8 behind it.
 struct Cells {
-    float* at;
-    // The first of them among all, and how many times 8 inputs there are.
-    long long first;
+    // Their first four numbers: parameters, both moments, and targets, if there are.
+    float4* of[CELL_ARRAYS];
+    int arrays;
+    // Their place in shared memory.
+    float4* here;
+    // How many times 8 inputs there are.
     int eights;
 
-    // Those of inputs 8 j to 8 j + 7 that the lane has: two neighbours of an output and of the one 8 behind it.
-    __device__ inline float4* of(int array, int j) const {
-        return (float4*)(at + array * CELL_FLOATS) + 32 * j + threadIdx.x % 32;
+    // Of `half` of a warp's tile.
+    __device__ inline Cells(const WeightTile& tile, int half, const Descent& take) {
+        int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+        long long first = tile.weight + 4 * (half * HALF_FOURS + lane);
+        of[0] = (float4*)(take.parameters + first);
+        of[1] = (float4*)(take.first + first);
+        of[2] = (float4*)(take.second + first);
+        of[3] = (float4*)(take.parameters + first + take.behind);
+        arrays = take.behind != 0 ? 4 : 3;
+        here = (float4*)(shared + STAGES_BYTES / 4) + warp * CELL_ARRAYS * HALF_FOURS + lane;
+        eights = (high_of(low_of(tile.inputs)) + 7) / 8;
     }
-    __device__ inline float* memory(const Descent& take, int array) const {
-        float* from = array == 1 ? take.first : array == 2 ? take.second : take.parameters;
-        return from + (array == 3 ? take.behind : 0) + first;
-    }
-    __device__ inline unsigned int bytes() const { return 512 * eights; }
+    __device__ inline float4* place(int array, int part) const { return here + array * HALF_FOURS + part * PART_FOURS; }
 
-    // Starts to bring them; what went away before has been read by then.
-    __device__ inline void fetch(const Descent& take) const {
-        int warp = threadIdx.x / 32, lane = threadIdx.x % 32, arrays = take.behind != 0 ? 4 : 3;
-        unsigned int came = shared_address(cells_came + warp);
-        asm volatile("cp.async.bulk.wait_group.read 0;\nfence.proxy.async.shared::cta;" ::: "memory");
-        __syncwarp();
-        if (lane == 0) {
-            asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(came), "r"(arrays * bytes())
-                         : "memory");
-        }
-        __syncwarp();
-        if (lane < arrays && eights > 0) {
-            asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
-                         "[%0], [%1], %2, [%3], %4;" ::"r"(shared_address(at + lane * CELL_FLOATS)),
-                         "l"(memory(take, lane)), "r"(bytes()), "r"(came), "l"(evict_first())
+    // Starts to bring a part of the half that lies so many numbers behind.
+    __device__ inline void fetch(int part, int behind) const {
+        unsigned long long policy = evict_first();
+#pragma unroll
+        for (int array = 0; array < CELL_ARRAYS; ++array) {
+            if (array >= arrays) break;
+            asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(
+                             shared_address(place(array, part))),
+                         "l"(of[array] + behind + part * PART_FOURS), "l"(policy)
                          : "memory");
         }
     }
-
-    // Waits until they have come.
-    __device__ inline void await() const {
-        int warp = threadIdx.x / 32;
-        unsigned int came = shared_address(cells_came + warp), round = cells_round[warp], done;
-        do {
-            asm volatile("{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}"
-                         : "=r"(done)
-                         : "r"(came), "r"(round % 2)
-                         : "memory");
-        } while (done == 0);
-        __syncwarp();
-        if (threadIdx.x % 32 == 0) cells_round[warp] = round + 1;
-    }
-
-    // Starts to send them back.
-    __device__ inline void store(const Descent& take) const {
-        int lane = threadIdx.x % 32, arrays = take.behind != 0 ? 4 : 3;
-        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-        __syncwarp();
-        if (lane < arrays && eights > 0) {
-            asm volatile("cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint [%0], [%1], %2, %3;" ::"l"(
-                             memory(take, lane)),
-                         "r"(shared_address(at + lane * CELL_FLOATS)), "r"(bytes()), "l"(evict_first())
-                         : "memory");
+    __device__ inline void fetch_half() const {
+#pragma unroll
+        for (int part = 0; part < PARTS; ++part) {
+            if (part < eights) fetch(part, 0);
         }
-        asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+    }
+    // Goes on to the next half.
+    __device__ inline void next() {
+#pragma unroll
+        for (int array = 0; array < CELL_ARRAYS; ++array) of[array] += HALF_FOURS;
     }
 };
-
-// Those of a warp's tile from output 16 `half` on.
-__device__ inline Cells cells_of(const WeightTile& tile, int half) {
-    float* of_warp = shared + STAGES_BYTES / 4 + threadIdx.x / 32 * CELL_ARRAYS * CELL_FLOATS;
-    return {of_warp, tile.weight + half * CELL_FLOATS, (high_of(low_of(tile.inputs)) + 7) / 8};
-}
-
-// Waits until everything that was sent back is there, before others read it or shared memory gets other uses.
-__device__ inline void settle_cells() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
 
 // Turns 8 by 8 numbers in half precision, two neighbours of a row in each lane.
 __device__ inline unsigned int turned_matrix(unsigned int two) {
@@ -233,15 +211,23 @@ __device__ inline void pack_half(const float (&two)[4][2][2], int half, Half* pa
 
 __device__ inline float4 both(const float2& a, const float2& b) { return make_float4(a.x, a.y, b.x, b.y); }
 
-// Makes the step of half a tile. Padding has zeros everywhere and stays so.
-__device__ inline void step_half(const WeightTile& tile, int half, const Cells& cells, const HalfSums& sums,
+// Makes the step of half a tile, and brings that of the next in its place if there is one. Padding has zeros everywhere
+// and stays so.
+__device__ inline void step_half(const WeightTile& tile, int half, const Cells& cells, bool more, const HalfSums& sums,
                                  const Descent& take) {
     float parameters[4][2][2] = {}, targets[4][2][2] = {};
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
-        if (j >= cells.eights) break;
-        float4 p = *cells.of(0, j), first = *cells.of(1, j), second = *cells.of(2, j), t = {};
-        if (take.behind != 0) t = *cells.of(3, j);
+    for (int j = 0; j < PARTS; ++j) {
+        // Of the groups of copies since this part's, one for each part of a half, it needs none.
+        asm volatile("cp.async.wait_group %0;" ::"n"(PARTS - 1) : "memory");
+        if (j >= cells.eights) {
+            asm volatile("cp.async.commit_group;" ::: "memory");
+            continue;
+        }
+        float4 p = *cells.place(0, j), first = *cells.place(1, j), second = *cells.place(2, j), t = {};
+        if (cells.arrays == 4) t = *cells.place(3, j);
+        if (more) cells.fetch(j, HALF_FOURS);
+        asm volatile("cp.async.commit_group;" ::: "memory");
         Cell<float2> cell[2] = {{{p.x, p.y}, {first.x, first.y}, {second.x, second.y}, {t.x, t.y}},
                                 {{p.z, p.w}, {first.z, first.w}, {second.z, second.w}, {t.z, t.w}}};
 #pragma unroll
@@ -253,12 +239,11 @@ __device__ inline void step_half(const WeightTile& tile, int half, const Cells& 
             targets[j][i][0] = cell[i].target.x;
             targets[j][i][1] = cell[i].target.y;
         }
-        *cells.of(0, j) = both(cell[0].parameter, cell[1].parameter);
-        *cells.of(1, j) = both(cell[0].first, cell[1].first);
-        *cells.of(2, j) = both(cell[0].second, cell[1].second);
-        if (take.behind != 0) *cells.of(3, j) = both(cell[0].target, cell[1].target);
+        __stcs(cells.of[0] + j * PART_FOURS, both(cell[0].parameter, cell[1].parameter));
+        __stcs(cells.of[1] + j * PART_FOURS, both(cell[0].first, cell[1].first));
+        __stcs(cells.of[2] + j * PART_FOURS, both(cell[0].second, cell[1].second));
+        if (cells.arrays == 4) __stcs(cells.of[3] + j * PART_FOURS, both(cell[0].target, cell[1].target));
     }
-    cells.store(take);
     pack_half<false>(parameters, half, tile.forward);
     pack_half<true>(parameters, half, tile.back);
     if (take.behind == 0) return;
@@ -274,7 +259,7 @@ struct TileGroup {
 };
 
 // Sums of the gradients of a warp's tile, or of the half of it from output `first` on, over all rows, which come into
-// shared memory for all warps; calls begun() when the first of them are on their way.
+// shared memory for all warps; calls begun() when most of the first of them are on their way.
 template <int N, class Begun>
 __device__ inline TileSums sums_of_tile(const WeightTile& tile, const TileGroup& group, int first,
                                         const Slab (&slabs)[N], int n_slabs, bool has_bias, bool has_tile, Begun begun) {
@@ -284,12 +269,12 @@ __device__ inline TileSums sums_of_tile(const WeightTile& tile, const TileGroup&
     int outputs = tile.outputs + down * 32, inputs = tile.inputs + across * 32;
     int n_d = 32 * group.high < outputs ? 32 * group.high : (outputs + 31) / 32 * 32;
     int n_x = 32 * group.wide < inputs ? 32 * group.wide : inputs > 0 ? (inputs + 31) / 32 * 32 : 32;
-    unsigned int row_bytes = 2 * (n_d + n_x + 8), group_bytes = ROWS_AT_ONCE * row_bytes, stage_bytes = 2 * group_bytes;
+    unsigned int row_bytes = 2 * (n_d + n_x + STAGE_PADDING), group_bytes = ROWS_AT_ONCE * row_bytes, stage_bytes = 2 * group_bytes;
     unsigned int stages = shared_address(shared), end = stages + STAGES * stage_bytes;
-    unsigned int to = stages + threadIdx.x / 16 * row_bytes + threadIdx.x % 16 * 16;
+    unsigned int to = stages + threadIdx.x / 16 * row_bytes + (threadIdx.x % 16 ^ swapped(threadIdx.x / 16)) * 16;
     int matrix = threadIdx.x % 32 / 8, row = threadIdx.x % 8;
-    unsigned int d = (row + matrix / 2 * 8) * row_bytes + 2 * (down * 32 + first + matrix % 2 * 8);
-    unsigned int x = (row + matrix % 2 * 8) * row_bytes + 2 * (n_d + across * 32 + matrix / 2 * 8);
+    unsigned int d = (row + matrix / 2 * 8) * row_bytes + 2 * (down * 32 + first) + (matrix % 2 ^ swapped(row)) * 16;
+    unsigned int x = (row + matrix % 2 * 8) * row_bytes + 2 * (n_d + across * 32) + (matrix / 2 ^ swapped(row)) * 16;
     Walk now = {slabs[0].rows / ROWS_AT_ONCE, N == 1 ? 1 : n_slabs, 0, 0, 0}, ahead = now;
     Rows rows(slabs[0], n_d, n_x);
     auto fetch = [&]() {
@@ -304,23 +289,35 @@ __device__ inline TileSums sums_of_tile(const WeightTile& tile, const TileGroup&
         }
         asm volatile("cp.async.commit_group;" ::: "memory");
     };
-    for (int stage = 0; stage < STAGES - 1; ++stage) fetch();
-    begun();
+    for (int stage = 0; stage < STAGES - 1; ++stage) {
+        // What begun() brings must come before the last of these rows are needed, and so before the walk ends.
+        if (stage == STAGES - 2) begun();
+        fetch();
+    }
     TileSums sums = {}, part = {};
-    for (unsigned int stage = stages; now.more();) {
+    unsigned int stage = stages;
+    auto add_stage = [&](TileSums& to) {
+        add_tile(to, stage + d, stage + x, group.halves, has_bias);
+        if (now.has_two()) add_tile(to, stage + group_bytes + d, stage + group_bytes + x, group.halves, has_bias);
+    };
+    // Few rows are a part of their own in each stage, so that no sums need be set to 0.
+    bool few = now.n_slabs == 1 && now.n_groups <= 2 * N_WARPS;
+    while (now.more()) {
         asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
         __syncthreads();
         fetch();
-        if (has_tile) {
-            add_tile(part, stage + d, stage + x, group.halves, has_bias);
-            if (now.has_two()) add_tile(part, stage + group_bytes + d, stage + group_bytes + x, group.halves, has_bias);
+        if (few && has_tile) {
+            TileSums all = {};
+            add_stage(all);
+            add_sums(sums, all, group.halves, has_bias);
+        } else if (has_tile) {
+            add_stage(part);
         }
         stage = stage + stage_bytes < end ? stage + stage_bytes : stages;
         int before = now.part;
         now.next();
-        if (now.part != before) {
-            add_half_sums(sums.first, part.first);
-            add_half_sums(sums.last, part.last);
+        if (!few && now.part != before) {
+            add_sums(sums, part, group.halves, has_bias);
             part = TileSums{};
         }
     }
@@ -339,9 +336,10 @@ __shared__ Step steps[N_WARPS];
 // Makes the step of a warp's tile from output 16 `half` on.
 __device__ inline void step_tile(const WeightTile& tile, int half, int halves, TileSums& sums, const Descent& take) {
     int lane = threadIdx.x % 32;
-    Cells cells = cells_of(tile, half);
+    Cells cells(tile, half, take);
+    asm volatile("cp.async.wait_group 0;" ::: "memory");
 #pragma unroll 1
-    for (int last = half + halves - 1;; ++half) {
+    for (int last = tile.outputs > 16 ? half + halves - 1 : half;; ++half) {
         int output = 16 * half + lane / 4;
         Cell<float> biases[2];
         auto has = [&](int i) { return tile.bias >= 0 && lane % 4 == 0 && output + 8 * i < tile.outputs; };
@@ -349,17 +347,14 @@ __device__ inline void step_tile(const WeightTile& tile, int half, int halves, T
         for (int i = 0; i < 2; ++i) {
             if (has(i)) biases[i] = take.load_bias(tile.bias + output + 8 * i);
         }
-        cells.await();
-        step_half(tile, half, cells, sums.first, take);
+        step_half(tile, half, cells, half < last, sums.first, take);
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
             if (has(i)) take.bias(biases[i], tile.bias + output + 8 * i, sums.first.biases[i]);
         }
-        if (half == last || tile.outputs <= 16) return;
-        // The other half takes the place of the first.
+        if (half == last) return;
         sums.first = sums.last;
-        cells.first += CELL_FLOATS;
-        cells.fetch(take);
+        cells.next();
     }
 }
 
@@ -372,7 +367,7 @@ __device__ inline void step_tiles(const WeightTile& tile, const TileGroup& group
     bool has_tile = has_bias || (there && tile.inputs > 0);
     if (threadIdx.x % 32 == 0) steps[warp] = {tile, take};
     TileSums sums = sums_of_tile(tile, group, 16 * half, slabs, n_slabs, has_bias, has_tile, [&]() {
-        if (has_tile) cells_of(tile, half).fetch(take);
+        if (has_tile) Cells(tile, half, take).fetch_half();
     });
     if (!has_tile) return;
     const Step step = steps[warp];

@@ -94,9 +94,6 @@ impl<'a> Emitter<'a> {
         if !large.is_empty() {
             text += &self.items_of(&large, "BLOCK", "BLOCKS");
         }
-        if self.context.crowded() && ops.iter().any(|op| matches!(op, Op::Learn(..))) {
-            text += "    settle_cells();\n";
-        }
         if !small.is_empty() {
             let (first, step) = ("BLOCK * N_WARPS + threadIdx.x / 32", "BLOCKS * N_WARPS");
             text += "    __syncthreads();\n";

@@ -245,7 +245,7 @@ impl Emitter<'_> {
             let source = self.context.plan.models[id.0].target_of.unwrap_or(id);
             format!(
                 "        each_of_tile<{threads}>(tile, [&](long long to) {{\n            \
-                 m.parameters[to] += tau * (m.parameters[to + {} - {}] - m.parameters[to]);\n        }});\n        \
+                 m.parameters[to] = __fmaf_rn(tau, m.parameters[to + {} - {}] - m.parameters[to], m.parameters[to]);\n        }});\n        \
                  pack_tile<{threads}>(tile, m.parameters);\n",
                 first(source),
                 first(id)

@@ -2,7 +2,7 @@
 
 // What Adam or RMSprop multiplies and adds, in fp32 as torch has it; made by begin_step.
 struct DescentStep {
-    float blend_1, blend_2, keep_2, step_size, root_correction, epsilon;
+    float blend_1, blend_2, keep_2, step_size, root_factor, epsilon;
     // What is left of each parameter, if they decay.
     float keep;
 };
@@ -15,23 +15,23 @@ __device__ __noinline__ void begin_step(unsigned int* count, const double* const
     step->blend_2 = (float)(1.0 - constants[1]);
     step->keep_2 = (float)constants[1];
     step->step_size = RMSPROP ? rate : (float)((double)rate / (1.0 - pow(constants[0], t)));
-    step->root_correction = RMSPROP ? 1.0f : (float)sqrt(1.0 - pow(constants[1], t));
+    step->root_factor = RMSPROP ? 1.0f : (float)(1.0 / sqrt(1.0 - pow(constants[1], t)));
     step->epsilon = (float)constants[2];
     step->keep = (float)(1.0 - (double)rate * WEIGHT_DECAY);
 }
 
-// Moves a parameter along its gradient.
+// Moves a parameter along its gradient. The root and the quotient are good to a few units in the last place, unlike
+// those of the parity build, which take long; a root that is nearly 0 counts as 0 beside epsilon.
 __device__ inline void descend(const DescentStep& step, float g, float& p, float& first, float& second) {
-    float m = first, v = second;
-    if (!RMSPROP) m += (g - m) * step.blend_1;
-    v = v * step.keep_2 + g * g * step.blend_2;
+    float m = RMSPROP ? first : __fmaf_rn(g - first, step.blend_1, first);
+    float v = __fmaf_rn(second, step.keep_2, g * g * step.blend_2);
     first = m;
     second = v;
-    // Good to a few units in the last place, unlike the quotients of the parity build, which take long.
-    float root;
-    asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(v));
+    float root, quotient;
+    asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(root) : "f"(v));
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(quotient) : "f"(__fmaf_rn(root, step.root_factor, step.epsilon)));
     if (WEIGHT_DECAY > 0.0) p *= step.keep;
-    p -= step.step_size * __fdividef(RMSPROP ? g : m, __fdividef(root, step.root_correction) + step.epsilon);
+    p = __fmaf_rn(-step.step_size * (RMSPROP ? g : m), quotient, p);
 }
 
 // Sums over the block, in a fixed order; every thread gets the result.
@@ -136,8 +136,8 @@ struct Descent {
         if (n > 1) descend(step, g[1], cell.parameter.y, cell.first.y, cell.second.y);
         check(g[0] + g[1]);
         if (behind == 0) return;
-        cell.target.x += tau * (cell.parameter.x - cell.target.x);
-        cell.target.y += tau * (cell.parameter.y - cell.target.y);
+        cell.target.x = __fmaf_rn(tau, cell.parameter.x - cell.target.x, cell.target.x);
+        cell.target.y = __fmaf_rn(tau, cell.parameter.y - cell.target.y, cell.target.y);
     }
     __device__ inline void weights(const WeightTile& tile, Cell<float2> cell, long long at, int output, int input,
                                    const float (&g)[2], int n) const {
@@ -151,7 +151,7 @@ struct Descent {
     __device__ inline void bias(Cell<float> cell, long long at, float g) const {
         descend(step, g, cell.parameter, cell.first, cell.second);
         check(g);
-        if (behind != 0) cell.target += tau * (cell.parameter - cell.target);
+        if (behind != 0) cell.target = __fmaf_rn(tau, cell.parameter - cell.target, cell.target);
         store(cell, at);
     }
     __device__ inline double sum_of_squares() { return 0.0; };

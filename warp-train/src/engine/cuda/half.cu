@@ -124,8 +124,9 @@ __device__ inline void put_eight(const Into& into, int row, int chunk, const flo
 }
 
 // Products of a tile's numbers x [TILE_ROWS, K + 8] with packed weights of 32 columns each, `chunks` of them,
-// one to a warp, or to HIGH times 16 rows of it. `more` says what else is needed: of(chunk) for all rows, and
-// of_row(row, chunk), which are loaded ahead; and takes finish(row, chunk, sums, both).
+// one to a warp, or to HIGH times 16 rows of it. `more` says what else is needed: of(chunk, high) for all rows, and
+// of_row(row, chunk), which are loaded ahead; and takes finish(row, chunk, sums, both, eight) of every eighth row, in
+// the end done(chunk, high, of all rows).
 template <bool BACK, int HIGH, int K, class More>
 __device__ inline void multiply(const Half* x, const Half* weights, int chunks, const More& more) {
     constexpr int PARTS = TILES_HIGH / HIGH, ROUNDS = K / 16;
@@ -140,7 +141,7 @@ __device__ inline void multiply(const Half* x, const Half* weights, int chunks, 
         for (int i = 0; i < AHEAD; ++i) {
             if (i < ROUNDS) ahead[i].load(w + 64 * i);
         }
-        auto of_chunk = more.of(chunk);
+        auto of_chunk = more.template of<HIGH>(chunk, high);
         decltype(more.of_row(0, 0)) of_rows[2];
         auto load_rows = [&](int h) {
 #pragma unroll
@@ -168,9 +169,10 @@ __device__ inline void multiply(const Half* x, const Half* weights, int chunks, 
                     numbers[j][0] = sums[h][j][2 * i];
                     numbers[j][1] = sums[h][j][2 * i + 1];
                 }
-                more.finish(row + 16 * h + 8 * i, chunk, numbers, of_chunk, now[i]);
+                more.finish(row + 16 * h + 8 * i, chunk, numbers, of_chunk, now[i], 2 * h + i);
             }
         }
+        more.done(chunk, high, of_chunk);
     }
 }
 
@@ -299,10 +301,35 @@ __device__ __noinline__ void put_columns(Into into, SideBySide from, int rows) {
     }
 }
 
-// Where a lane keeps of eight outputs of relu which are on: those of a row in a chunk's columns that it has.
-__device__ inline unsigned char& on_of_eight(unsigned char* on, int row, int chunk) {
-    return on[(chunk * TILE_ROWS + row) * 4 + threadIdx.x % 4];
-}
+// Which outputs of relu are on: bits of the eight of a chunk's columns that a lane has, a byte for every eighth of HIGH
+// times 16 rows.
+template <int HIGH>
+struct On {
+    unsigned int words[(HIGH + 1) / 2];
+    __device__ inline void set(int eight, unsigned int bits) { words[eight / 4] |= bits << eight % 4 * 8; }
+    __device__ inline bool is(int eight, int i) const { return (words[eight / 4] & 1u << (eight % 4 * 8 + i)) != 0u; }
+    // Where a lane keeps them.
+    static __device__ inline unsigned char* of_lane(unsigned char* on, int chunk, int high) {
+        return on + (chunk * 32 + threadIdx.x % 32) * 2 * TILES_HIGH + 2 * high;
+    }
+    __device__ inline void load(const unsigned char* from) {
+        if constexpr (HIGH == 1) {
+            words[0] = *(const unsigned short*)from;
+        } else {
+#pragma unroll
+            for (int i = 0; i < HIGH / 2; ++i) words[i] = ((const unsigned int*)from)[i];
+        }
+    }
+    __device__ inline void store(unsigned char* to) const {
+        if constexpr (HIGH == 1) {
+            *(unsigned short*)to = (unsigned short)words[0];
+        } else if constexpr (HIGH == 2) {
+            *(unsigned int*)to = words[0];
+        } else {
+            *(uint2*)to = make_uint2(words[0], words[1]);
+        }
+    }
+};
 
 // Of a hidden layer in the forward pass: biases, and where to keep which outputs of relu are on, if that is.
 template <Epilogue EPILOGUE>
@@ -311,27 +338,37 @@ struct Activated {
     const float* bias;
     unsigned char* on;
     struct Nothing {};
-    struct Four {
+    template <int HIGH>
+    struct OfChunk {
         float2 bias[4];
+        On<HIGH> on;
     };
-    __device__ inline Four of(int chunk) const {
+    template <int HIGH>
+    __device__ inline OfChunk<HIGH> of(int chunk, int) const {
         const float* from = bias + 32 * chunk + threadIdx.x % 4 * 2;
-        return {*(const float2*)from, *(const float2*)(from + 8), *(const float2*)(from + 16),
-                *(const float2*)(from + 24)};
+        return {{*(const float2*)from, *(const float2*)(from + 8), *(const float2*)(from + 16),
+                 *(const float2*)(from + 24)},
+                {}};
     }
     __device__ inline Nothing of_row(int, int) const { return {}; }
-    __device__ inline void finish(int row, int chunk, float (&numbers)[4][2], const Four& biases, Nothing) const {
+    template <int HIGH>
+    __device__ inline void finish(int row, int chunk, float (&numbers)[4][2], OfChunk<HIGH>& of_chunk, Nothing,
+                                  int eight) const {
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
-            numbers[j][0] = activated(EPILOGUE, numbers[j][0] + biases.bias[j].x);
-            numbers[j][1] = activated(EPILOGUE, numbers[j][1] + biases.bias[j].y);
+            numbers[j][0] = activated(EPILOGUE, numbers[j][0] + of_chunk.bias[j].x);
+            numbers[j][1] = activated(EPILOGUE, numbers[j][1] + of_chunk.bias[j].y);
         }
         put_eight<false>(into, row, chunk, numbers);
         if (EPILOGUE != RELU || !on) return;
         unsigned int bits = 0;
 #pragma unroll
         for (int i = 0; i < 8; ++i) bits |= numbers[i / 2][i % 2] > 0.0f ? 1u << i : 0u;
-        on_of_eight(on, row, chunk) = (unsigned char)bits;
+        of_chunk.on.set(eight, bits);
+    }
+    template <int HIGH>
+    __device__ inline void done(int chunk, int high, const OfChunk<HIGH>& of_chunk) const {
+        if (EPILOGUE == RELU && on) of_chunk.on.store(On<HIGH>::of_lane(on, chunk, high));
     }
 };
 
@@ -340,15 +377,24 @@ struct ReluSlopes {
     Into into;
     unsigned char* on;
     struct Nothing {};
-    __device__ inline Nothing of(int) const { return {}; }
-    __device__ inline unsigned int of_row(int row, int chunk) const { return on_of_eight(on, row, chunk); }
-    __device__ inline void finish(int row, int chunk, float (&numbers)[4][2], Nothing, unsigned int bits) const {
+    template <int HIGH>
+    __device__ inline On<HIGH> of(int chunk, int high) const {
+        On<HIGH> of_chunk;
+        of_chunk.load(On<HIGH>::of_lane(on, chunk, high));
+        return of_chunk;
+    }
+    __device__ inline Nothing of_row(int, int) const { return {}; }
+    template <int HIGH>
+    __device__ inline void finish(int row, int chunk, float (&numbers)[4][2], const On<HIGH>& of_chunk, Nothing,
+                                  int eight) const {
 #pragma unroll
         for (int i = 0; i < 8; ++i) {
-            if ((bits & 1u << i) == 0u) numbers[i / 2][i % 2] = 0.0f;
+            if (!of_chunk.is(eight, i)) numbers[i / 2][i % 2] = 0.0f;
         }
         put_eight<true>(into, row, chunk, numbers);
     }
+    template <int HIGH>
+    __device__ inline void done(int, int, const On<HIGH>&) const {}
 };
 
 // The same of tanh: its outputs y.
@@ -356,12 +402,15 @@ struct TanhSlopes {
     Into into;
     const Kept* y;
     struct Nothing {};
-    __device__ inline Nothing of(int) const { return {}; }
+    template <int HIGH>
+    __device__ inline Nothing of(int, int) const {
+        return {};
+    }
     __device__ inline uint4 of_row(int row, int chunk) const {
         return *(const uint4*)(y + row * into.width + 32 * chunk + threadIdx.x % 4 * 8);
     }
-    __device__ inline void finish(int row, int chunk, float (&numbers)[4][2], Nothing, const uint4& eight) const {
-        uint4 outputs = turned(eight);
+    __device__ inline void finish(int row, int chunk, float (&numbers)[4][2], Nothing, const uint4& of_row, int) const {
+        uint4 outputs = turned(of_row);
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
             numbers[j][0] = sloped(TANH_SLOPE, numbers[j][0], low_of_two(word_of(outputs, j)));
@@ -369,6 +418,7 @@ struct TanhSlopes {
         }
         put_eight<true>(into, row, chunk, numbers);
     }
+    __device__ inline void done(int, int, Nothing) const {}
 };
 
 // A hidden layer in the forward pass: its outputs are activated sums of x w + bias.
@@ -381,8 +431,11 @@ __device__ __noinline__ void hidden_layer(const Half* x, const Half* weights, Ac
 template <int K>
 __device__ __noinline__ void last_layer(const Half* x, const Half* weights, const float* bias, float* parts,
                                         float* to, int outputs, int rows) {
+    // Loaded ahead where a thread's columns are all this one.
+    int own = threadIdx.x % 8;
+    float own_bias = own < outputs ? bias[own] : 0.0f;
     multiply_few<false, K>(x, weights, 0, outputs, parts, [&](int row, int column, float sum) {
-        if (row < rows) to[row * outputs + column] = sum + bias[column];
+        if (row < rows) to[row * outputs + column] = sum + (column == own ? own_bias : bias[column]);
     });
 }
 

@@ -191,8 +191,8 @@ impl Machine {
         self.runs
     }
 
-    /// Whether so many share it that a run has few blocks, each of which brings several tiles of weights into shared
-    /// memory by bulk copies, which came with generation 9.
+    /// Whether so many share it that a run has few blocks, each of which takes several tiles of weights at a time: from
+    /// generation 9 on, a multiprocessor has shared memory for two of them.
     pub(super) fn is_crowded(self) -> bool {
         self.runs >= MANY_RUNS && self.generation >= 9
     }

@@ -38,7 +38,7 @@ const THREADS: u32 = 256;
 const GRADIENT_BYTES: usize = 8 * 36 * 32 * 4;
 const PRODUCT_BYTES: usize = 8 * 16 * 32 * 4;
 /// Shared memory of half of eight tiles of weights, moments and targets, and of the rows on their way to them.
-const GROUP_BYTES: usize = 8 * 4 * 16 * 32 * 4 + 3 * 2 * 16 * 200 * 2;
+const GROUP_BYTES: usize = 8 * 4 * 16 * 32 * 4 + 3 * 2 * 16 * 208 * 2;
 
 /// The agents of a policy, as the text knows them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -261,7 +261,6 @@ impl ProgramContext<'_> {
             1 => String::new(),
             team => format!("__cluster_dims__({team}, 1, 1) "),
         };
-        let begin = if self.crowded() { "    begin_cells();\n" } else { "" };
         let body = bodies.join("    grid_sync(m.barrier);\n");
         let (parameter, of_run) = match self.runs {
             1 => ("const __grid_constant__ Memory one", "one"),
@@ -269,7 +268,7 @@ impl ProgramContext<'_> {
         };
         format!(
             "extern \"C\" __global__ void {cluster}__launch_bounds__({THREADS}, 2) {KERNEL}(\
-             {parameter}) {{\n    begin({of_run});\n{begin}{body}}}\n"
+             {parameter}) {{\n    begin({of_run});\n{body}}}\n"
         )
     }
 
