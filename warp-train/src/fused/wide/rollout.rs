@@ -10,7 +10,7 @@ use super::policy::{Rows, TensorTower, WidePolicy};
 use crate::error::Result;
 use warp_data::cuda::DeviceArray;
 use warp_func::VecEnv;
-use warp_func::cuda::{DeviceEnvs, KernelArgs, Launch, side_by_side};
+use warp_func::cuda::{DeviceEnvs, KernelArgs, Launch, begin_early, side_by_side};
 
 /// What a kernel that acts is to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -218,6 +218,10 @@ impl WidePolicy {
                 seen: sums.unwrap_or(&self.normaliser.factors),
             };
             let launch = self.blocks_that_act(step.rows as usize, &tower.shape);
+            if stage == Stage::Act && t > 0 {
+                // Weights are loaded during the environment's step.
+                begin_early(&self.device)?;
+            }
             Ok(tower.acts.tensor_act.launch(&launch, &[args.arg()])?)
         };
         side_by_side(&self.device, towers.map(|(tower, _)| || act(tower)))
