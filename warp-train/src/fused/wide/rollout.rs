@@ -173,11 +173,11 @@ impl WidePolicy {
                 self.take_values(rows, &a.cut_values, first)?;
             }
         } else {
-            self.tensor_act(Stage::Values, 0, None)?;
-            self.tensor_act(Stage::LastValues, s.steps, None)?;
-            if cut > 0 {
-                self.tensor_act(Stage::CutValues, 0, None)?;
-            }
+            let stages = [(Stage::LastValues, s.steps), (Stage::CutValues, 0), (Stage::Values, 0)];
+            let stages =
+                stages.into_iter().filter(|(stage, _)| *stage != Stage::CutValues || cut > 0);
+            let works = stages.map(|(stage, t)| move || self.tensor_act(stage, t, None));
+            side_by_side(&self.device, works)?;
         }
         if cut > 0 {
             let args = ScatterCutArgs {
