@@ -10,6 +10,7 @@ use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use cudarc::driver::{CudaContext, CudaStream, DriverError, sys};
 use std::any::Any;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use warp_core::DType;
 
@@ -30,6 +31,8 @@ struct Inner {
     recorded: Mutex<Option<Kept>>,
     /// Bytes of the arrays that are being planned; none while arrays are allocated.
     planned: Mutex<Option<u128>>,
+    /// Whether recorded kernels may begin before those that they wait for have ended.
+    begins_early: AtomicBool,
 }
 
 /// What recorded launches work on: arrays and machine code.
@@ -141,12 +144,14 @@ impl Device {
         let context = CudaContext::new(ordinal).map_err(fail)?;
         let info = DeviceInfo::read(&context, ordinal).map_err(fail)?;
         let stream = own_stream(&context).map_err(fail)?;
+        let begins_early = AtomicBool::new(info.capability.0 >= 9);
         Ok(Self(Arc::new(Inner {
             stream,
             info,
             held: Mutex::default(),
             recorded: Mutex::default(),
             planned: Mutex::default(),
+            begins_early,
         })))
     }
 
@@ -227,6 +232,16 @@ impl Device {
 
     pub(super) fn planning(&self) -> MutexGuard<'_, Option<u128>> {
         self.0.planned.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether recorded kernels may begin before those that they wait for have ended: from compute capability 9 on, until
+    /// the driver refuses.
+    pub(super) fn begins_early(&self) -> bool {
+        self.0.begins_early.load(Relaxed)
+    }
+
+    pub(super) fn begin_no_more_early(&self) {
+        self.0.begins_early.store(false, Relaxed);
     }
 
     /// Every array that was allocated on it and not freed since, in the order of their addresses.

@@ -114,16 +114,61 @@ fn last_recorded(device: &Device) -> Result<Option<Vec<sys::CUgraphNode>>> {
     Ok(Some(unsafe { std::slice::from_raw_parts(nodes, n) }.to_vec()))
 }
 
+/// While launches are recorded: lets the next one, which must be a kernel, begin as soon as all blocks of the one that it
+/// waits for allow it (`griddepcontrol.launch_dependents`) or have ended. Before it reads what that one or those before it
+/// write, and before it writes what they read or write, it has to wait for it by itself (`griddepcontrol.wait`). Where it
+/// waits for anything but a single kernel, or the GPU or its driver can't do this, it begins after that, as ever.
+///
+/// # Errors
+/// A driver that refuses to say what was recorded.
+pub fn begin_early(device: &Device) -> Result<()> {
+    let Some(&[before]) = last_recorded(device)?.as_deref() else { return Ok(()) };
+    if !device.begins_early() || !is_kernel(before)? {
+        return Ok(());
+    }
+    if wait_by_edges(device, &[before], Some(&EARLY)).is_err() {
+        device.begin_no_more_early();
+        return wait_for_recorded(device, &[before]);
+    }
+    Ok(())
+}
+
+/// An edge between kernels of which the second begins early.
+static EARLY: sys::CUgraphEdgeData = sys::CUgraphEdgeData {
+    from_port: sys::CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC as u8,
+    to_port: 0,
+    type_: sys::CUgraphDependencyType::CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC as u8,
+    reserved: [0; 5],
+};
+static FULL: sys::CUgraphEdgeData =
+    sys::CUgraphEdgeData { from_port: 0, to_port: 0, type_: 0, reserved: [0; 5] };
+
+fn is_kernel(node: sys::CUgraphNode) -> Result<bool> {
+    let mut kind = sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_EMPTY;
+    // SAFETY: a node of the graph that is being recorded.
+    unsafe { sys::cuGraphNodeGetType(node, &raw mut kind) }.result().map_err(failed)?;
+    Ok(kind == sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL)
+}
+
 /// Has the next launch to be recorded wait for `nodes`.
 fn wait_for_recorded(device: &Device, nodes: &[sys::CUgraphNode]) -> Result<()> {
+    wait_by_edges(device, nodes, None)
+}
+
+/// The same by such an edge from the only node; without it, edges are full ones.
+fn wait_by_edges(
+    device: &Device,
+    nodes: &[sys::CUgraphNode],
+    edge: Option<&sys::CUgraphEdgeData>,
+) -> Result<()> {
     let flags = sys::CUstreamUpdateCaptureDependencies_flags::CU_STREAM_SET_CAPTURE_DEPENDENCIES;
     let (stream, mut nodes) = (device.stream().cu_stream(), nodes.to_vec());
-    // SAFETY: nodes of the graph that this stream records; without data their edges are full ones.
+    // SAFETY: nodes of the graph that this stream records, and as many edges, if any.
     let said = unsafe {
         sys::cuStreamUpdateCaptureDependencies_v2(
             stream,
             nodes.as_mut_ptr(),
-            ptr::null(),
+            edge.map_or(ptr::null(), ptr::from_ref),
             nodes.len(),
             flags as u32,
         )
@@ -152,10 +197,15 @@ impl<'a> Capture<'a> {
     fn finish(mut self) -> Result<Graph> {
         let (recorded, kept) = self.end();
         let recorded = recorded?;
-        let flags = sys::CUgraphInstantiate_flags(0);
-        // SAFETY: the graph was just recorded.
-        let executable =
-            unsafe { result::graph::instantiate(recorded.0, flags) }.map_err(failed)?;
+        let executable = match recorded.executable() {
+            // It may be that the driver has no kernels begin early: then all begin after those that they wait for.
+            Err(_) if recorded.begin_none_early()? => {
+                let executable = recorded.executable()?;
+                self.device.begin_no_more_early();
+                executable
+            }
+            made => made?,
+        };
         let device = self.device.clone();
         Ok(Graph { device, executable, _recorded: recorded, _kept: kept })
     }
@@ -180,6 +230,60 @@ impl Drop for Capture<'_> {
 /// The driver's graph.
 #[derive(Debug)]
 struct Recorded(sys::CUgraph);
+
+/// What edges of a graph lead from, what they lead to, and what they are.
+type Edges = (Vec<sys::CUgraphNode>, Vec<sys::CUgraphNode>, Vec<sys::CUgraphEdgeData>);
+
+impl Recorded {
+    fn executable(&self) -> Result<sys::CUgraphExec> {
+        let flags = sys::CUgraphInstantiate_flags(0);
+        // SAFETY: the graph was recorded, and lives as long as `self`.
+        unsafe { result::graph::instantiate(self.0, flags) }.map_err(failed)
+    }
+
+    /// Replaces the edges of [`begin_early`] by full ones; false if there are none.
+    fn begin_none_early(&self) -> Result<bool> {
+        let (from, to, edges) = self.edges()?;
+        let mut replaced = false;
+        for i in (0..edges.len()).filter(|i| edges[*i] == EARLY) {
+            let (from, to) = (&raw const from[i], &raw const to[i]);
+            // SAFETY: an edge of this graph, which is replaced by another between the same nodes.
+            unsafe {
+                sys::cuGraphRemoveDependencies_v2(self.0, from, to, &raw const EARLY, 1)
+                    .result()
+                    .map_err(failed)?;
+                sys::cuGraphAddDependencies_v2(self.0, from, to, &raw const FULL, 1)
+                    .result()
+                    .map_err(failed)?;
+            }
+            replaced = true;
+        }
+        Ok(replaced)
+    }
+
+    fn edges(&self) -> Result<Edges> {
+        // The driver says how many there are only where there is room for more.
+        let mut room = 4096;
+        loop {
+            let (mut from, mut to) = (vec![ptr::null_mut(); room], vec![ptr::null_mut(); room]);
+            let (mut edges, mut n) = (vec![FULL; room], room);
+            let (froms, tos) = (from.as_mut_ptr(), to.as_mut_ptr());
+            // SAFETY: the driver writes at most `n` edges, for which there is room.
+            unsafe {
+                sys::cuGraphGetEdges_v2(self.0, froms, tos, edges.as_mut_ptr(), &raw mut n)
+                    .result()
+                    .map_err(failed)?;
+            }
+            if n < room {
+                from.truncate(n);
+                to.truncate(n);
+                edges.truncate(n);
+                return Ok((from, to, edges));
+            }
+            room *= 2;
+        }
+    }
+}
 
 impl Drop for Recorded {
     fn drop(&mut self) {

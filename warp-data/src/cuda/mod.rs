@@ -24,7 +24,7 @@ pub use cudarc;
 
 pub use array::DeviceArray;
 pub use device::{Device, DeviceInfo, Held, Turn};
-pub use graph::{Graph, side_by_side};
+pub use graph::{Graph, begin_early, side_by_side};
 pub use host_copy::{HostCopy, Landing};
 pub use host_word::HostWord;
 pub use kernel_trace::{Kernel, KernelTrace};

@@ -75,6 +75,13 @@ __device__ inline void warp_random_action(const WarpRun& run, const WarpArrays& 
     }
 }
 
+// Lets a kernel that follows begin with what it does before it waits for this one.
+__device__ inline void warp_let_next_begin() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
 #if WARP_HAS_STEP
 extern "C" __global__ void warp_tick(WarpArrays a, unsigned int steps) { *a.run_step += steps; }
 #endif

@@ -396,6 +396,7 @@ __device__ inline void warp_step_block(const WarpTables& tables, const WarpArray
 #if WARP_HAS_STEP
 extern "C" __global__ void WARP_TEAM_BOUNDS warp_step(WarpTables tables, WarpArrays a,
                                                       WarpRun run) {
+    warp_let_next_begin();
     warp_step_block(tables, a, run, blockIdx.x);
 }
 #endif

@@ -41,4 +41,6 @@ pub use replicas::{CudaReplicas, Numbers, Shown, replica_source};
 pub use runs::CudaRuns;
 pub use stepped::{Moved, SteppedEnvs, Stepper, stepped_source};
 pub use warp_core::device_struct::{CMember, CStruct, CType, DeviceStruct, DeviceValue, declare};
-pub use warp_data::cuda::{Device, DeviceArray, DeviceInfo, DeviceStore, Graph, side_by_side};
+pub use warp_data::cuda::{
+    Device, DeviceArray, DeviceInfo, DeviceStore, Graph, begin_early, side_by_side,
+};

@@ -15,15 +15,16 @@ use warp_data::cuda::DeviceLog;
 use warp_func::cuda::parity::compare;
 use warp_func::cuda::{
     Arg, Build, Device, DeviceArray, Function, Graph, Kernels, Launch, Pointer, Source,
-    side_by_side,
+    begin_early, side_by_side,
 };
 use warp_func::{Registry, Start, VecEnv, VecOptions};
 
-pub(crate) const TESTS: [(&str, fn()); 21] = [
+pub(crate) const TESTS: [(&str, fn()); 22] = [
     ("cuda_kernels_are_compiled_once", compiled_once),
     ("cuda_wrong_arguments_are_refused", wrong_arguments),
     ("cuda_launches_are_recorded_and_replayed", graph),
     ("cuda_launches_around_no_work_keep_their_order", no_work),
+    ("cuda_launches_that_begin_early_wait", early),
     ("cuda_what_cannot_be_recorded_is_refused", unrecordable),
     ("cuda_a_graph_keeps_what_it_works_on", graph_keeps),
     ("cuda_a_panic_ends_a_recording", panic_in_recording),
@@ -140,6 +141,37 @@ fn no_work() {
     .unwrap();
     graph.launch().unwrap();
     assert!(a.pull::<f32>().unwrap().iter().all(|x| *x == 21.0));
+}
+
+fn early() {
+    let text = "#if __CUDA_ARCH__ >= 900\n\
+        #define EARLY asm volatile(\"griddepcontrol.launch_dependents; griddepcontrol.wait;\" ::: \"memory\")\n\
+        #else\n#define EARLY\n#endif\n\
+        extern \"C\" __global__ void add(const float* a, const float* b, float* out, unsigned int n) {\n\
+        EARLY;\n\
+        unsigned int i = blockIdx.x * blockDim.x + threadIdx.x;\n\
+        if (i < n) out[n - 1 - i] = a[i] + b[i];\n}\n";
+    let (gpu, n) = (another(), 1 << 20);
+    let array = |x: f32| DeviceArray::from_slice(gpu.device(), "a", &[n], &vec![x; n]).unwrap();
+    let (one, a, b, c) = (array(1.0), array(1.0), array(0.0), array(0.0));
+    let add = gpu.compile(&Source::new("add.cu", text), Build::Parity).unwrap();
+    let add = add.function("add").unwrap();
+    let sum = |x: &DeviceArray, y: &DeviceArray, out: &DeviceArray| -> warp_func::Result<()> {
+        begin_early(gpu.device())?;
+        let args = [Arg::array(x, n), Arg::array(y, n), Arg::array(out, n), Arg::U32(n as u32)];
+        add.launch(&Launch::over(n, 256), &args)
+    };
+    let mut graph = Graph::capture(gpu.device(), || {
+        for _ in 0..10 {
+            side_by_side(gpu.device(), [&b, &c].map(|to| || sum(&a, &one, to)))?;
+            sum(&b, &c, &a)?;
+        }
+        Ok::<_, warp_func::Error>(())
+    })
+    .unwrap();
+    graph.launch().unwrap();
+    // From x to 2 (x + 1), ten times.
+    assert!(a.pull::<f32>().unwrap().iter().all(|x| *x == 3070.0));
 }
 
 /// A device of its own, since a device's stream either records or runs, whoever puts work on it.

@@ -33,7 +33,7 @@ use warp_core::DType::{F32, U8};
 use warp_data::cuda::{Device, DeviceArray};
 use warp_func::cuda::{
     Build, DeviceEnvs, DeviceStruct, DeviceValue, KernelArgs, Kernels, Launch, Module, Source,
-    side_by_side,
+    begin_early, side_by_side,
 };
 
 /// A tower on tensor cores: its kernels, its weights as halves, its biases.
@@ -260,6 +260,7 @@ impl WidePolicy {
             let threads = (tower.shape.image_bytes() / 16).max(tower.shape.biases());
             let (image, biases) = (&tower.image, &tower.biases);
             let args = PackArgs { parameters: &self.arrays.parameters, image, biases };
+            begin_early(&self.device)?;
             tower.acts.pack.launch(&Launch::over(threads, 128), &[args.arg()])
         };
         side_by_side(&self.device, self.tensor.iter().map(|tower| || pack(tower)))?;

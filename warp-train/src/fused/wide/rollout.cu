@@ -124,7 +124,7 @@ extern "C" __global__ void wide_gae(const GaeArgs a) {
     for (unsigned int end = a.steps; end > 0;) {
         // All loads of some steps are under way before the first is waited for.
         unsigned int begin = end > WIDE_AT_ONCE ? end - WIDE_AT_ONCE : 0;
-        float values[WIDE_AT_ONCE], rewards[WIDE_AT_ONCE], log_probs[WIDE_AT_ONCE];
+        float values[WIDE_AT_ONCE], rewards[WIDE_AT_ONCE], log_probs[WIDE_AT_ONCE], truncated[WIDE_AT_ONCE];
         unsigned int overs[WIDE_AT_ONCE];
         #pragma unroll
         for (unsigned int k = 0; k < WIDE_AT_ONCE; ++k) {
@@ -132,8 +132,10 @@ extern "C" __global__ void wide_gae(const GaeArgs a) {
             unsigned long long cell = (unsigned long long)t * a.rows + row;
             values[k] = a.values[cell], rewards[k] = a.rewards[cell], overs[k] = a.ended[cell];
             log_probs[k] = P_KNOWN ? a.log_probs[cell] : 0.0f;
+            // Few episodes end here, but in a warp some do at most steps, and would be waited for one by one.
+            truncated[k] = a.truncated_values[cell];
         }
-        wide_loaded(values), wide_loaded(rewards), wide_loaded(overs), wide_loaded(log_probs);
+        wide_loaded(values), wide_loaded(rewards), wide_loaded(overs), wide_loaded(log_probs), wide_loaded(truncated);
         #pragma unroll
         for (unsigned int k = WIDE_AT_ONCE; k-- > 0;) {
             if (begin + k >= end) continue;
@@ -146,7 +148,7 @@ extern "C" __global__ void wide_gae(const GaeArgs a) {
                 wide_keep(a, cell, next_return - value, next_return, value, log_probs[k]);
                 continue;
             }
-            float after = over ? a.truncated_values[cell] : next_value;
+            float after = over ? truncated[k] : next_value;
             float delta = reward + gamma * after - value;
             next_advantage = delta + gamma * lambda * (over ? 0.0f : next_advantage);
             next_value = value;

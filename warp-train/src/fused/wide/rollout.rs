@@ -10,7 +10,7 @@ use super::policy::{Rows, TensorTower, WidePolicy};
 use crate::error::Result;
 use warp_data::cuda::DeviceArray;
 use warp_func::VecEnv;
-use warp_func::cuda::{DeviceEnvs, KernelArgs, Launch, side_by_side};
+use warp_func::cuda::{DeviceEnvs, KernelArgs, Launch, begin_early, side_by_side};
 
 /// What a kernel that acts is to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -173,11 +173,11 @@ impl WidePolicy {
                 self.take_values(rows, &a.cut_values, first)?;
             }
         } else {
-            self.tensor_act(Stage::Values, 0, None)?;
-            self.tensor_act(Stage::LastValues, s.steps, None)?;
-            if cut > 0 {
-                self.tensor_act(Stage::CutValues, 0, None)?;
-            }
+            let stages = [(Stage::LastValues, s.steps), (Stage::CutValues, 0), (Stage::Values, 0)];
+            let stages =
+                stages.into_iter().filter(|(stage, _)| *stage != Stage::CutValues || cut > 0);
+            let works = stages.map(|(stage, t)| move || self.tensor_act(stage, t, None));
+            side_by_side(&self.device, works)?;
         }
         if cut > 0 {
             let args = ScatterCutArgs {
@@ -218,6 +218,10 @@ impl WidePolicy {
                 seen: sums.unwrap_or(&self.normaliser.factors),
             };
             let launch = self.blocks_that_act(step.rows as usize, &tower.shape);
+            if stage == Stage::Act && t > 0 {
+                // Weights are loaded during the environment's step.
+                begin_early(&self.device)?;
+            }
             Ok(tower.acts.tensor_act.launch(&launch, &[args.arg()])?)
         };
         side_by_side(&self.device, towers.map(|(tower, _)| || act(tower)))

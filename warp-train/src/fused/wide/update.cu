@@ -102,16 +102,19 @@ extern "C" __global__ void wide_begin_minibatch(const BeginMinibatchArgs a) {
     if (a.state->stopped) begin = end = whole = 0;
     wide_block_sums(sums);
     if (threadIdx.x != 0) return;
+    double n = whole, mean = 0.0, scale = 1.0;
+    if (a.normalise && n >= 2.0) {
+        mean = sums[0] / n;
+        double spread = sums[1] - mean * sums[0];
+        scale = 1.0 / (sqrt((spread > 0.0 ? spread : 0.0) / (n - 1.0)) + 1e-8);
+    }
+    // Until here, nothing is read that the last minibatch's step writes; it still reads what follows.
+    wide_wait_for_kernel();
     a.state->begin = begin;
     a.state->end = end;
     a.state->whole = whole;
-    double n = whole;
-    a.state->adv_mean = 0.0;
-    a.state->adv_scale = 1.0;
-    if (!a.normalise || n < 2.0) return;
-    double mean = sums[0] / n, spread = sums[1] - mean * sums[0];
     a.state->adv_mean = mean;
-    a.state->adv_scale = 1.0 / (sqrt((spread > 0.0 ? spread : 0.0) / (n - 1.0)) + 1e-8);
+    a.state->adv_scale = scale;
 }
 
 // Whether the policy has moved too far in the epoch that is over, in the mean over its minibatches: then no more is
@@ -200,6 +203,7 @@ extern "C" __global__ __launch_bounds__(256) void wide_losses(const LossesArgs a
 // Where copies are many, `lanes` threads share a parameter's.
 extern "C" __global__ __launch_bounds__(256) void wide_reduce(const ReduceArgs a) {
     __shared__ float sums[256];
+    wide_let_next_begin();
     unsigned int width = 256 / a.lanes, lane = threadIdx.x / width, column = threadIdx.x % width;
     unsigned int i = blockIdx.x * width + column, n = a.state->whole;
     float sum = 0.0f;
@@ -235,12 +239,13 @@ extern "C" __global__ __launch_bounds__(256) void wide_sum_copies(const SumCopie
 // losses of so many blocks.
 extern "C" __global__ void wide_factors(const FactorsArgs a) {
     __shared__ double powers[2];
+    wide_let_next_begin();
     // They take long, so warps begin with them that have less to add than the first.
     if (!P_RMSPROP && threadIdx.x >= 192 && threadIdx.x % 32 == 0) {
         double t = a.state->optimiser_steps + 1u;
         powers[threadIdx.x / 32 - 6] = pow(threadIdx.x == 192 ? 0.9 : 0.999, t);
     }
-    // All is read before anything is written, since later loads would wait for that.
+    // All but the gradient's squares was there before its copies were summed.
     unsigned int n = a.state->whole, fault = a.state->fault;
     unsigned int updates = a.state->updates, steps = a.state->optimiser_steps;
     double most = a.settings->max_grad_norm, before[6];
@@ -249,8 +254,6 @@ extern "C" __global__ void wide_factors(const FactorsArgs a) {
     for (int k = 0; k < 6; ++k) before[k] = a.state->sums[k];
     // Of losses, then of the gradient's squares.
     double sums[6] = {};
-    #pragma unroll 8
-    for (unsigned int i = threadIdx.x; i < a.blocks; i += 256) sums[5] += a.squares[i];
     // Threads take a rank's blocks as if it had as many as fit, so that the order of sums does not depend on how many
     // it has.
     for (unsigned int rank = 0; rank < P_RANKS; ++rank) {
@@ -260,6 +263,9 @@ extern "C" __global__ void wide_factors(const FactorsArgs a) {
             for (int k = 0; k < 5; ++k) sums[k] += losses[i * 5 + k];
         }
     }
+    wide_wait_for_kernel();
+    #pragma unroll 8
+    for (unsigned int i = threadIdx.x; i < a.blocks; i += 256) sums[5] += a.squares[i];
     wide_block_sums(sums);
     if (threadIdx.x != 0) return;
     double norm = sqrt(sums[5]);
@@ -283,11 +289,14 @@ extern "C" __global__ void wide_factors(const FactorsArgs a) {
 // One step of Adam or RMSprop. A step size of 0 may also be a learning rate of 0, where moments still move;
 // nothing moves without samples or with a gradient that is not finite.
 extern "C" __global__ void wide_descend(const DescendArgs a) {
+    wide_let_next_begin();
     unsigned int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= a.n_parameters) return;
+    // Only steps write these, and the last one has ended.
+    float m = a.exp_avg[i], v = a.exp_avg_sq[i], w = a.parameters[i];
+    wide_wait_for_kernel();
     // All is read before anything is decided or written, since later loads would wait for that.
-    float g = a.gradient[i], m = a.exp_avg[i], v = a.exp_avg_sq[i], w = a.parameters[i];
-    float root = a.state->bias_correction2_sqrt;
+    float g = a.gradient[i], root = a.state->bias_correction2_sqrt;
     if (a.state->fault != 0 || a.state->whole == 0) return;
     g *= a.state->clip;
 #if P_CRITIC_RATE

@@ -16,7 +16,7 @@ use crate::error::PolicyError;
 use crate::error::{Result, of_policy};
 use crate::fused::objective::cells;
 use warp_data::cuda::DeviceArray;
-use warp_func::cuda::{DeviceStruct, KernelArgs, Launch, side_by_side};
+use warp_func::cuda::{DeviceStruct, KernelArgs, Launch, begin_early, side_by_side};
 
 impl WidePolicy {
     /// Says what this iteration's update needs to know.
@@ -132,7 +132,11 @@ impl WidePolicy {
 
     /// Packs the weights after a step, and makes the next minibatch of the epoch the one at hand, side by side.
     fn pack_and_begin(&self, next: Option<usize>) -> Result<()> {
-        let begin = || next.map_or(Ok(()), |part| self.begin_minibatch(part));
+        let begin = || {
+            let Some(part) = next else { return Ok(()) };
+            begin_early(&self.device)?;
+            self.begin_minibatch(part)
+        };
         let works: [&dyn Fn() -> Result<()>; 2] = [&|| self.pack(), &begin];
         side_by_side(&self.device, works)
     }
@@ -176,6 +180,7 @@ impl WidePolicy {
             loss_blocks: loss_blocks as u32,
             loss_room: (a.losses.len() / LOSS_WORDS) as u32,
         };
+        begin_early(&self.device)?;
         self.update.factors.launch(&ONE_BLOCK, &[args.arg()])?;
         let args = DescendArgs {
             settings: &a.settings,
@@ -188,6 +193,7 @@ impl WidePolicy {
             exp_avg: &a.exp_avg,
             exp_avg_sq: &a.exp_avg_sq,
         };
+        begin_early(&self.device)?;
         Ok(self.update.descend.launch(&Launch::over(n, 256), &[args.arg()])?)
     }
 
