@@ -257,19 +257,26 @@ __device__ inline void multiply_few(const Half* x, const Half* weights, int firs
 // The functions below are one copy of code each, which all passes share: a program goes through its code once, so
 // that every instruction of another copy would come from the second-level cache.
 
+// Where a number of each row lies, from row to row; none: 0.
+struct OfRows {
+    const float* first;
+    int stride;
+    __device__ inline float at(int row, int rows) const { return first && row < rows ? first[row * stride] : 0.0f; }
+};
+
 // Columns that stand side by side in the rows of a tile.
 struct SideBySide {
     const float* column[MOST_INPUTS];
     // How many numbers those up to here have together.
     int end[MOST_INPUTS];
-    __device__ inline float at(int row, int i) const {
+    __device__ inline OfRows number(int i) const {
         int begin = 0;
 #pragma unroll
         for (int c = 0; c < MOST_INPUTS; ++c) {
-            if (i < end[c]) return column[c][row * (end[c] - begin) + i - begin];
+            if (i < end[c]) return {column[c] + i - begin, end[c] - begin};
             begin = end[c];
         }
-        return 0.0f;
+        return {};
     }
 };
 
@@ -281,13 +288,13 @@ __device__ __noinline__ void put_columns(Into into, SideBySide from, int rows) {
     int of_row = into.width == 32 ? 16 : 32, rows_of_warp = 32 / of_row;
     int lane = threadIdx.x % of_row, thread_row = threadIdx.x / of_row, step = rows_of_warp * N_WARPS;
     for (int column = 2 * lane; column < into.width; column += 64) {
+        OfRows low = from.number(column), high = from.number(column + 1);
         for (int first = thread_row; first < TILE_ROWS; first += AT_ONCE * step) {
             float two[AT_ONCE][2];
 #pragma unroll
             for (int i = 0; i < AT_ONCE; ++i) {
-                int row = first + i * step;
-                two[i][0] = row < rows ? from.at(row, column) : 0.0f;
-                two[i][1] = row < rows ? from.at(row, column + 1) : 0.0f;
+                two[i][0] = low.at(first + i * step, rows);
+                two[i][1] = high.at(first + i * step, rows);
             }
 #pragma unroll
             for (int i = 0; i < AT_ONCE; ++i) {
