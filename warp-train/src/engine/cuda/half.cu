@@ -308,20 +308,35 @@ __device__ __noinline__ void put_columns(Into into, SideBySide from, int rows) {
     }
 }
 
-// Which outputs of relu are on: bits of the eight of a chunk's columns that a lane has, a byte for every eighth of HIGH
-// times 16 rows.
+// Which outputs of relu are on, of the eight of a chunk's columns that a lane has, in every eighth of HIGH times 16 rows. A
+// word has four such rows: in each of its bytes two bits of each, the highest first.
 template <int HIGH>
 struct On {
     unsigned int words[(HIGH + 1) / 2];
-    __device__ inline void set(int eight, unsigned int bits) { words[eight / 4] |= bits << eight % 4 * 8; }
-    __device__ inline bool is(int eight, int i) const { return (words[eight / 4] & 1u << (eight % 4 * 8 + i)) != 0u; }
+
+    // Columns 2 j and 2 j + 1 are the halves of word j in bf16, and not below 0.
+    __device__ inline void set(int eight, const unsigned int (&two)[4]) {
+        unsigned int on[4];
+#pragma unroll
+        for (int j = 0; j < 4; ++j) on[j] = two[j] + 0x7fff7fffu;
+        // The highest bits of bytes: of columns 0 to 3, and of the others.
+        unsigned int low = __byte_perm(on[0], on[1], 0x7531), high = __byte_perm(on[2], on[3], 0x7531);
+        words[eight / 4] |= ((low & 0x80808080u) | (high & 0x80808080u) >> 1) >> eight % 4 * 2;
+    }
+    __device__ inline bool is(int eight, int column) const {
+        int bit = column % 4 * 8 + 7 - column / 4 - eight % 4 * 2;
+        return (words[eight / 4] & 1u << bit) != 0u;
+    }
+
     // Where a lane keeps them.
     static __device__ inline unsigned char* of_lane(unsigned char* on, int chunk, int high) {
         return on + (chunk * 32 + threadIdx.x % 32) * 2 * TILES_HIGH + 2 * high;
     }
     __device__ inline void load(const unsigned char* from) {
         if constexpr (HIGH == 1) {
-            words[0] = *(const unsigned short*)from;
+            // Two rows have the higher halves of bytes alone.
+            unsigned int four = *(const unsigned short*)from;
+            words[0] = (four & 0xfu) << 4 | (four & 0xf0u) << 8 | (four & 0xf00u) << 12 | (four & 0xf000u) << 16;
         } else {
 #pragma unroll
             for (int i = 0; i < HIGH / 2; ++i) words[i] = ((const unsigned int*)from)[i];
@@ -329,7 +344,8 @@ struct On {
     }
     __device__ inline void store(unsigned char* to) const {
         if constexpr (HIGH == 1) {
-            *(unsigned short*)to = (unsigned short)words[0];
+            unsigned int w = words[0];
+            *(unsigned short*)to = w >> 4 & 0xfu | w >> 8 & 0xf0u | w >> 12 & 0xf00u | w >> 16 & 0xf000u;
         } else if constexpr (HIGH == 2) {
             *(unsigned int*)to = words[0];
         } else {
@@ -368,10 +384,10 @@ struct Activated {
         }
         put_eight<false>(into, row, chunk, numbers);
         if (EPILOGUE != RELU || !on) return;
-        unsigned int bits = 0;
+        unsigned int two[4];
 #pragma unroll
-        for (int i = 0; i < 8; ++i) bits |= numbers[i / 2][i % 2] > 0.0f ? 1u << i : 0u;
-        of_chunk.on.set(eight, bits);
+        for (int j = 0; j < 4; ++j) two[j] = two_halves<true>(numbers[j][0], numbers[j][1]);
+        of_chunk.on.set(eight, two);
     }
     template <int HIGH>
     __device__ inline void done(int chunk, int high, const OfChunk<HIGH>& of_chunk) const {
