@@ -2,7 +2,7 @@
 
 use crate::run::interval::{Estimate, INTERVAL};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use warp_core::toml::Table;
 
 /// `summary.json` of a fleet.
@@ -156,7 +156,8 @@ impl GroupedReturns {
     pub fn of<'a>(
         runs: impl Iterator<Item = (Option<f64>, &'a BTreeMap<String, f64>)> + Clone,
     ) -> Self {
-        let names: Vec<&String> = runs.clone().flat_map(|(_, groups)| groups.keys()).collect();
+        // Each once: all runs have the same.
+        let names: BTreeSet<&String> = runs.clone().flat_map(|(_, groups)| groups.keys()).collect();
         let group = |name: &&'a String| {
             let returns = runs.clone().filter_map(|(_, groups)| groups.get(*name).copied());
             Some(((*name).clone(), Returns::of(returns)?))
