@@ -2,7 +2,7 @@
 //! for each network of a run.
 
 use super::figures::schedule_width;
-use super::layout::{Places, pack_all, unpack_all};
+use super::layout::Places;
 use super::normalise::{Normalised, Packed, SmallNormaliser};
 use super::shared::{EpisodeFigures, FewReplicasArgs, FewReplicasRun, Figures, SmallSizes};
 use super::{GROUP_THREADS, iterated, schedule, sizes, text};
@@ -10,7 +10,7 @@ use crate::algorithm::{PolicyConfig, PolicyPlan};
 use crate::config::TrainConfig;
 use crate::engine::{Iterated, Progress};
 use crate::error::{Error, Result};
-use crate::model::LearnerState;
+use crate::model::{LearnerState, NamedTensor};
 use warp_core::DType;
 use warp_func::cuda::{
     Build, CudaVecEnv, Device, DeviceArray, DeviceStruct, DeviceValue, Function, KernelArgs, Launch,
@@ -45,7 +45,7 @@ pub(crate) struct FewReplicasSpan {
 #[derive(Debug)]
 pub(crate) struct FewReplicasLearner {
     places: Places,
-    configs: Vec<TrainConfig>,
+    runs: Runs,
     /// The first run's number among those whose replicas the environments hold.
     first_run: usize,
     kernel: Function,
@@ -100,7 +100,7 @@ impl FewReplicasLearner {
         };
         let n_parts = config.n_envs().div_ceil(text::FEW_REPLICAS);
         Ok(Self {
-            configs: Vec::new(),
+            runs: Runs::default(),
             first_run: 0,
             kernel: module.function("small_few_replicas")?,
             launch,
@@ -133,19 +133,25 @@ impl FewReplicasLearner {
     /// # Errors
     /// More runs than there is room for, or whatever went wrong on the device.
     pub(crate) fn load(&mut self, runs: PackedRuns, first_run: usize) -> Result<()> {
-        for (array, numbers) in self.parameters.iter().zip(&runs.parameters) {
-            array.push(numbers)?;
+        let PackedRuns { runs, weights, moments, normalisers, n_steps } = runs;
+        let [own_weights, own_moments @ ..] = &self.parameters;
+        own_weights.push(&weights)?;
+        match &moments {
+            Some(moments) => {
+                own_moments.iter().zip(moments).try_for_each(|(own, kind)| own.push(kind))?;
+            }
+            None => own_moments.iter().try_for_each(DeviceArray::clear)?,
         }
-        self.normaliser.push(&runs.normalisers)?;
-        let seed = |config: &TrainConfig| [config.run.seed as u32, (config.run.seed >> 32) as u32];
-        let mut seeds: Vec<u32> = runs.configs.iter().flat_map(seed).collect();
+        self.normaliser.push(&normalisers)?;
+        let words = |seed: &u64| [*seed as u32, (*seed >> 32) as u32];
+        let mut seeds: Vec<u32> = runs.seeds.iter().flat_map(words).collect();
         seeds.resize(self.work.seeds.len(), 0);
         self.work.seeds.push(&seeds)?;
         // Two runs share a block as soon as not every run has a multiprocessor to itself.
-        let n = runs.configs.len();
+        let n = runs.seeds.len();
         let alone = n <= self.work.seeds.device().info().n_multiprocessors as usize;
         self.launch.blocks = if alone { n * self.blocks_per_run } else { n.div_ceil(2) } as u32;
-        (self.configs, self.n_steps, self.first_run) = (runs.configs, runs.n_steps, first_run);
+        (self.runs, self.n_steps, self.first_run) = (runs, n_steps, first_run);
         Ok(())
     }
 
@@ -155,7 +161,7 @@ impl FewReplicasLearner {
     /// Tensors that do not fit.
     pub(crate) fn reload(&mut self, states: &[LearnerState]) -> Result<()> {
         let room = self.parameters[0].shape()[0];
-        self.load(PackedRuns::new(self.configs.clone(), states, room)?, self.first_run)
+        self.load(PackedRuns::new(self.runs.clone(), states, room)?, self.first_run)
     }
 
     /// Writes the runs' weights and moments into `states`, which have all tensors already.
@@ -163,15 +169,20 @@ impl FewReplicasLearner {
     /// # Errors
     /// Whatever went wrong on the device.
     pub(crate) fn store(&self, states: &mut [LearnerState]) -> Result<()> {
-        self.trained()?.store(&self.configs[0].policies[0].name, states)
+        self.pull(&self.parameters)?.store(&self.runs.configs[0].policies[0].name, states)
     }
 
-    /// The runs' weights and moments, as they are now.
+    /// The runs' weights without their moments, as they are now.
     ///
     /// # Errors
     /// Whatever went wrong on the device.
     pub(crate) fn trained(&self) -> Result<Trained> {
-        let arrays = self.parameters.iter().map(DeviceArray::pull::<f32>);
+        self.pull(&self.parameters[..1])
+    }
+
+    /// What the first of the kinds of parameters are now, and what runs normalise by.
+    fn pull(&self, parameters: &[DeviceArray]) -> Result<Trained> {
+        let arrays = parameters.iter().map(DeviceArray::pull::<f32>);
         let arrays = arrays.collect::<std::result::Result<Vec<_>, _>>()?;
         let normalisers = self.normaliser.pull()?;
         let (places, normalised, n_steps) = (self.places, *self.normaliser.of(), self.n_steps);
@@ -184,7 +195,7 @@ impl FewReplicasLearner {
     /// A driver that refuses.
     pub(crate) fn start(&mut self, envs: &CudaVecEnv, span: FewReplicasSpan) -> Result<()> {
         let n_schedules = self.push_schedule(span.done, span.n)?;
-        let first = &self.configs[0];
+        let first = &self.runs.configs[0];
         let most = MOST_ITERATIONS as usize;
         let run = FewReplicasRun {
             n_envs: first.run.num_envs as u32,
@@ -193,7 +204,7 @@ impl FewReplicasLearner {
             begins: u32::from(span.begins),
             schedules: if n_schedules > 1 { most as u32 } else { 0 },
             n_figures: most as u32,
-            n_runs: self.configs.len() as u32,
+            n_runs: self.runs.seeds.len() as u32,
             first_run: self.first_run as u32,
             steps_before: (span.uncounted * first.run.num_steps as u64) as u32,
         };
@@ -221,10 +232,10 @@ impl FewReplicasLearner {
     /// Fills in the coefficients of `n` iterations; returns how many runs have their own.
     fn push_schedule(&self, iteration: u64, n: u64) -> Result<usize> {
         let shape = self.work.schedule.shape();
-        let (n_schedules, len) = (shape[0].min(self.configs.len()), shape[1] * shape[2]);
+        let (n_schedules, len) = (shape[0].min(self.runs.configs.len()), shape[1] * shape[2]);
         let mut own = vec![Vec::new(); n_schedules];
         each_run(&mut own, |run, rows| {
-            let config = &self.configs[run];
+            let config = &self.runs.configs[run];
             let at = |i: u64| (iteration + i) * config.steps_per_iteration();
             *rows = schedule(config, self.n_steps, n, at);
             rows.resize(len, 0);
@@ -247,7 +258,7 @@ impl FewReplicasLearner {
         n: u64,
     ) -> Result<Vec<Iterated>> {
         let mut all = Vec::new();
-        let config = self.configs[0].clone();
+        let config = self.runs.configs[0].clone();
         let mut figures = FewReplicasFigures::default();
         for first in (0..n).step_by(MOST_ITERATIONS as usize) {
             let part = (n - first).min(MOST_ITERATIONS);
@@ -275,47 +286,78 @@ impl FewReplicasLearner {
     }
 }
 
+/// Which runs a launch has.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Runs {
+    seeds: Vec<u64>,
+    /// One each, or that of the first where all have the same schedule.
+    configs: Vec<TrainConfig>,
+}
+
+impl Runs {
+    /// Those of `configs`; `own`: their schedules differ.
+    pub(crate) fn new<'a>(
+        configs: impl Iterator<Item = &'a TrainConfig> + Clone,
+        own: bool,
+    ) -> Self {
+        let most = if own { usize::MAX } else { 1 };
+        Self {
+            seeds: configs.clone().map(|config| config.run.seed).collect(),
+            configs: configs.take(most).cloned().collect(),
+        }
+    }
+
+    /// The configuration of run number `run`, but for its seed.
+    fn config(&self, run: usize) -> &TrainConfig {
+        self.configs.get(run).unwrap_or(&self.configs[0])
+    }
+}
+
 /// Runs as a device takes them on.
 #[derive(Debug)]
 pub(crate) struct PackedRuns {
-    configs: Vec<TrainConfig>,
-    /// Weights and both moments, with zeros behind those of the last run.
-    parameters: [Vec<f32>; 3],
+    runs: Runs,
+    /// With zeros behind those of the last run.
+    weights: Vec<f32>,
+    /// The same of both moments; nothing where all are zeros.
+    moments: Option<[Vec<f32>; 2]>,
     normalisers: Packed,
     n_steps: u64,
 }
 
 impl PackedRuns {
-    /// The runs of `configs`, which begin with `states`, for a learner with this room.
+    /// `runs`, which begin with `states`, without moments or all with them, for a learner with this room.
     ///
     /// # Errors
     /// Tensors that do not fit.
-    pub(crate) fn new(
-        configs: Vec<TrainConfig>,
-        states: &[LearnerState],
-        room: usize,
-    ) -> Result<Self> {
-        let places = Places::new(&configs[0]);
-        let total = places.total();
-        let mut parameters = [0, 1, 2].map(|_| vec![0.0; room * total]);
-        let [weights, moments, squares] = parameters.each_mut().map(|kind| kind.chunks_mut(total));
-        let mut of_runs = vec![Packed::default(); configs.len()];
-        let mut all: Vec<_> = weights.zip(moments).zip(squares).zip(&mut of_runs).collect();
-        each_run(&mut all, |run, (((weights, moments), squares), normaliser)| {
-            let policy = &configs[run].policies[0].name;
-            let packed = pack_all(&places, policy, &states[run])?;
-            **normaliser = normalised(&configs[run]).pack(policy, &states[run])?;
-            weights.copy_from_slice(&packed[..total]);
-            moments.copy_from_slice(&packed[total..2 * total]);
-            squares.copy_from_slice(&packed[2 * total..]);
-            Ok(())
-        })?;
-        drop(all);
+    pub(crate) fn new(runs: Runs, states: &[LearnerState], room: usize) -> Result<Self> {
+        let places = Places::new(&runs.configs[0]);
+        let policy = &runs.configs[0].policies[0].name;
+        let pack = |tensors: &(dyn Fn(&LearnerState) -> &[NamedTensor] + Sync), suffix: &str| {
+            let mut packed = vec![0.0; room * places.total()];
+            let mut of_runs: Vec<_> =
+                packed.chunks_mut(places.total()).take(states.len()).collect();
+            each_run(&mut of_runs, |run, packed| {
+                places.pack(policy, tensors(&states[run]), suffix, packed)
+            })?;
+            Ok::<_, Error>(packed)
+        };
+        let optimizer = |suffix| pack(&|state| &state.optimizer, suffix);
+        let moments = states.iter().any(|state| !state.optimizer.is_empty());
+        let moments =
+            moments.then(|| Ok::<_, Error>([optimizer(".exp_avg")?, optimizer(".exp_avg_sq")?]));
         let mut normalisers = Packed::default();
-        of_runs.iter().for_each(|of_run| normalisers.extend(of_run));
+        for (run, state) in states.iter().enumerate() {
+            normalisers.extend(&normalised(runs.config(run)).pack(policy, state)?);
+        }
         let steps = states.first().and_then(|state| state.optimizer_steps.first());
-        let n_steps = steps.map_or(0, |(_, steps)| *steps);
-        Ok(Self { configs, parameters, normalisers, n_steps })
+        Ok(Self {
+            weights: pack(&|state| &state.weights, "")?,
+            moments: moments.transpose()?,
+            normalisers,
+            n_steps: steps.map_or(0, |(_, steps)| *steps),
+            runs,
+        })
     }
 }
 
@@ -343,10 +385,11 @@ impl FewReplicasFigures {
     }
 }
 
-/// Weights and moments of some runs, and what they normalise by.
+/// Weights of some runs, moments if they were asked for, and what they normalise by.
 #[derive(Debug)]
 pub(crate) struct Trained {
     places: Places,
+    /// Weights, then both moments.
     arrays: Vec<Vec<f32>>,
     normalised: Normalised,
     normalisers: Packed,
@@ -361,9 +404,13 @@ impl Trained {
     pub(crate) fn store(&self, policy: &str, states: &mut [LearnerState]) -> Result<()> {
         let total = self.places.total();
         each_run(states, |run, state| {
-            let of_run = |array: &Vec<f32>| array[run * total..(run + 1) * total].to_vec();
-            let all: Vec<f32> = self.arrays.iter().flat_map(of_run).collect();
-            unpack_all(&self.places, policy, &all, state)?;
+            for (array, suffix) in self.arrays.iter().zip(["", ".exp_avg", ".exp_avg_sq"]) {
+                let tensors = match suffix {
+                    "" => &mut state.weights,
+                    _ => &mut state.optimizer,
+                };
+                self.places.unpack(policy, &array[run * total..][..total], tensors, suffix)?;
+            }
             state.optimizer_steps.iter_mut().for_each(|(_, steps)| *steps = self.n_steps);
             self.normalised.store(&self.normalisers, run, policy, state);
             Ok(())

@@ -23,7 +23,7 @@ mod text;
 
 pub(crate) use few_replicas::{
     FewReplicasFigures, FewReplicasLearner, FewReplicasRoom, FewReplicasSpan,
-    MOST_ITERATIONS as MOST_ITERATIONS_AT_ONCE, PackedRuns, Trained,
+    MOST_ITERATIONS as MOST_ITERATIONS_AT_ONCE, PackedRuns, Runs, Trained,
 };
 pub(super) use multi_agent::{MultiAgentLearner, sources as team_sources};
 pub use text::sources;

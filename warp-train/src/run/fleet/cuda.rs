@@ -14,7 +14,7 @@ use crate::engine::StepRates;
 use crate::error::{Error, Result};
 use crate::fused::small::{
     FewReplicasFigures, FewReplicasLearner, FewReplicasRoom, FewReplicasSpan,
-    MOST_ITERATIONS_AT_ONCE, PackedRuns, Trained, compiled_in, shares_launches, unsupported,
+    MOST_ITERATIONS_AT_ONCE, PackedRuns, Runs, Trained, compiled_in, shares_launches, unsupported,
 };
 use crate::model::LearnerState;
 use crate::run::begin;
@@ -26,8 +26,9 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread::{Scope, ScopedJoinHandle};
-use warp_func::cuda::{Build, CudaVecEnv, Device, DeviceInfo, Kernels};
+use warp_func::cuda::{Build, CudaVecEnv, Device, DeviceInfo, Kernels, env_kernels};
 use warp_func::{Registry, VecEnv, VecOptions};
 
 /// Fleets on a GPU; runs that learn from rollouts and cannot share a launch run side by side, each on a stream of its
@@ -37,6 +38,8 @@ pub struct CudaFleet<'a> {
     registry: &'a Registry,
     others: ThreadFleet<'a>,
     threads: usize,
+    /// Of the one whose wave all threads prepare: a wave that is whole trains while the next is prepared.
+    preparing: Mutex<()>,
 }
 
 impl<'a> CudaFleet<'a> {
@@ -44,7 +47,7 @@ impl<'a> CudaFleet<'a> {
     /// and `others` trains the runs that do not share a launch.
     #[must_use]
     pub fn new(registry: &'a Registry, others: ThreadFleet<'a>, threads: usize) -> Self {
-        Self { registry, others, threads: threads.max(1) }
+        Self { registry, others, threads: threads.max(1), preparing: Mutex::default() }
     }
 }
 
@@ -88,19 +91,17 @@ impl FleetLearner for CudaFleet<'_> {
                 }
                 continue;
             }
-            let mut one = environments(self.registry, &group[..1])?;
-            let team = one.as_cuda().map_or(0, |envs| envs.text().team);
-            let gpu = one.as_cuda().map(|envs| envs.gpu().info().clone());
-            drop(one);
+            let (kernels, team) = self.kernels_and_team(&first.config)?;
             if !shares(&first.config, team) {
                 let most = most_beside(&first.config).min(self.threads).min(group.len());
-                let others = gpu.map_or_else(|| Ok(Vec::new()), |gpu| self.streams(&gpu, most))?;
+                let streams = |kernels: &Kernels| self.streams(kernels.device().info(), most);
+                let others = kernels.map_or_else(|| Ok(Vec::new()), streams)?;
                 self.others.launch_beside(group, &others, watch)?;
                 continue;
             }
-            let gpu = gpu.ok_or_else(not_on_gpu)?;
-            let flow = match group.len() > most_at_once(&gpu) {
-                true => self.in_halves(group, &gpu, watch)?,
+            let kernels = kernels.ok_or_else(not_on_gpu)?;
+            let flow = match group.len() > most_at_once(kernels.device().info()) {
+                true => self.in_halves(group, kernels, watch)?,
                 false => self.together(group, self.registry, watch)?,
             };
             if flow.is_break() {
@@ -146,7 +147,7 @@ fn most_beside(config: &TrainConfig) -> usize {
     if all <= SMALL_RUN { usize::MAX } else { 1 }
 }
 
-impl CudaFleet<'_> {
+impl<'a> CudaFleet<'a> {
     /// Those of `runs` that may share a launch; most often all may.
     fn groups<'r>(&self, runs: &'r [FleetRun]) -> Vec<Cow<'r, [FleetRun]>> {
         let shared = each(self.threads, runs.len(), |run| Shared::of(&runs[run].config));
@@ -161,6 +162,17 @@ impl CudaFleet<'_> {
             }
         }
         groups.into_iter().map(|(_, group)| Cow::Owned(group)).collect()
+    }
+
+    /// The kernels of the GPU that steps the environments of `config`, if one does so with a body of theirs, and how many
+    /// of its threads work on a replica.
+    fn kernels_and_team(&self, config: &TrainConfig) -> Result<(Option<&'a Kernels>, u32)> {
+        let entry = self.registry.get(&config.run.env_id)?;
+        let text = entry.blueprint(&config.env).and_then(|blueprint| env_kernels(&blueprint));
+        Ok(match (entry.kernels(), text) {
+            (Some(kernels), Ok(text)) => (Some(kernels), text.team),
+            _ => (None, 0),
+        })
     }
 
     /// The environments on streams of their own on `gpu`, for all but the first of `n`.
@@ -185,15 +197,15 @@ struct Wave<'r> {
 
 impl CudaFleet<'_> {
     /// Trains two halves of `runs` beside each other. A launch of one waits for multiprocessors that the other leaves,
-    /// so `gpu` has work while the host copies figures and weights.
+    /// so the GPU has work while the host copies figures and weights.
     fn in_halves(
         &self,
         runs: &[FleetRun],
-        gpu: &DeviceInfo,
+        kernels: &Kernels,
         watch: &Watch<'_>,
     ) -> Result<ControlFlow<()>> {
         let (first, second) = runs.split_at(runs.len().div_ceil(2));
-        let other = self.streams(gpu, 2)?.remove(0);
+        let other = self.registry.on_gpu(&kernels.on_other_stream()?, Build::Parity);
         // What ends one half ends both.
         let stop = AtomicBool::new(false);
         let watch = |run: usize, event: FleetEvent<'_>| {
@@ -233,7 +245,7 @@ impl CudaFleet<'_> {
         let mut next = waves.next();
         // Both take a while.
         let (wave, learner) = std::thread::scope(|scope| {
-            let wave = scope.spawn(|| self.prepare(next, share));
+            let wave = scope.spawn(|| self.prepare(next, share, own));
             let learner = FewReplicasLearner::new(first, envs, room);
             (wave.join(), learner)
         });
@@ -246,7 +258,7 @@ impl CudaFleet<'_> {
                     learner.load(packed, now.first)?;
                 }
                 next = waves.next();
-                let preparing = scope.spawn(move || self.prepare(next, share));
+                let preparing = scope.spawn(move || self.prepare(next, share, own));
                 let flow = report.train(&mut learner, envs, now)?;
                 wave = preparing.join().unwrap_or_else(ended)?;
                 if flow.is_break() {
@@ -260,18 +272,21 @@ impl CudaFleet<'_> {
         })
     }
 
-    /// Where the runs of a wave of `share` at most begin: each initialised from its own seed.
+    /// Where the runs of a wave of `share` at most begin: each initialised from its own seed; `own`: with its own
+    /// schedule.
     fn prepare<'r>(
         &self,
         wave: Option<(usize, &'r [FleetRun])>,
         share: usize,
+        own: bool,
     ) -> Result<Option<Wave<'r>>> {
         let Some((first, runs)) = wave else { return Ok(None) };
-        let made =
-            each(self.threads, runs.len(), |run| begin::state(&runs[run].config, self.registry));
-        let states = made.into_iter().collect::<Result<Vec<_>>>()?;
-        let configs = runs.iter().map(|run| run.config.clone()).collect();
-        let packed = Some(PackedRuns::new(configs, &states, share)?);
+        let _turn = self.preparing.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = |run: usize| begin::without_moments(&runs[run].config, self.registry);
+        let states =
+            each(self.threads, runs.len(), state).into_iter().collect::<Result<Vec<_>>>()?;
+        let packed = Runs::new(runs.iter().map(|run| &run.config), own);
+        let packed = Some(PackedRuns::new(packed, &states, share)?);
         Ok(Some(Wave { runs, first, states, packed }))
     }
 }

@@ -53,7 +53,7 @@ use std::ops::ControlFlow;
 pub enum FleetEvent<'a> {
     /// Some iterations are done; one after the other.
     Iterations(&'a [IterationMetrics]),
-    /// The run is at its end, or where it pauses, with this learner.
+    /// The run is at its end, or where it pauses, with this learner; a device may keep the optimiser's moments to itself.
     Finished(&'a LearnerState),
     /// The run can't go on; the others do.
     Broken(Error),
