@@ -1,6 +1,7 @@
 //! Runs of few replicas: many iterations of many runs in one launch, one or two runs a block, or a block
 //! for each network of a run.
 
+use super::brought::{Brought, words};
 use super::figures::schedule_width;
 use super::layout::Places;
 use super::normalise::{Normalised, Packed, SmallNormaliser};
@@ -12,6 +13,7 @@ use crate::engine::{Iterated, Progress};
 use crate::error::{Error, Result};
 use crate::model::{LearnerState, NamedTensor};
 use warp_core::DType;
+use warp_data::cuda::Landing;
 use warp_func::cuda::{
     Build, CudaVecEnv, Device, DeviceArray, DeviceStruct, DeviceValue, Function, KernelArgs, Launch,
 };
@@ -55,6 +57,8 @@ pub(crate) struct FewReplicasLearner {
     parameters: [DeviceArray; 3],
     normaliser: SmallNormaliser,
     work: Work,
+    /// Where figures come to, and weights.
+    landings: [Landing; 2],
     /// Steps of the optimiser made, the same in all runs.
     n_steps: u64,
 }
@@ -108,6 +112,7 @@ impl FewReplicasLearner {
             parameters: [parameters("weights")?, parameters("exp_avg")?, parameters("exp_avg_sq")?],
             normaliser: SmallNormaliser::new(gpu, normalised(config), n_parts, room.runs)?,
             work: Work::new(gpu, config, &sizes, room)?,
+            landings: Default::default(),
             places,
             n_steps: 0,
         })
@@ -169,24 +174,27 @@ impl FewReplicasLearner {
     /// # Errors
     /// Whatever went wrong on the device.
     pub(crate) fn store(&self, states: &mut [LearnerState]) -> Result<()> {
-        self.pull(&self.parameters)?.store(&self.runs.configs[0].policies[0].name, states)
+        self.bring(&self.parameters)?.store(&self.runs.configs[0].policies[0].name, states)
     }
 
-    /// The runs' weights without their moments, as they are now.
+    /// The runs' weights without their moments, as they are behind all that was started.
     ///
     /// # Errors
     /// Whatever went wrong on the device.
     pub(crate) fn trained(&self) -> Result<Trained> {
-        self.pull(&self.parameters[..1])
+        self.bring(&self.parameters[..1])
     }
 
-    /// What the first of the kinds of parameters are now, and what runs normalise by.
-    fn pull(&self, parameters: &[DeviceArray]) -> Result<Trained> {
-        let arrays = parameters.iter().map(DeviceArray::pull::<f32>);
-        let arrays = arrays.collect::<std::result::Result<Vec<_>, _>>()?;
-        let normalisers = self.normaliser.pull()?;
-        let (places, normalised, n_steps) = (self.places, *self.normaliser.of(), self.n_steps);
-        Ok(Trained { places, arrays, normalised, normalisers, n_steps })
+    /// What the first of the kinds of parameters are, and what runs normalise by.
+    fn bring(&self, parameters: &[DeviceArray]) -> Result<Trained> {
+        let device = self.work.figures.device();
+        Ok(Trained {
+            places: self.places,
+            arrays: Brought::begin(&self.landings[1], device, parameters.iter())?,
+            normalised: *self.normaliser.of(),
+            normalisers: self.normaliser.pull()?,
+            n_steps: self.n_steps,
+        })
     }
 
     /// Starts the iterations of `span`.
@@ -259,7 +267,6 @@ impl FewReplicasLearner {
     ) -> Result<Vec<Iterated>> {
         let mut all = Vec::new();
         let config = self.runs.configs[0].clone();
-        let mut figures = FewReplicasFigures::default();
         for first in (0..n).step_by(MOST_ITERATIONS as usize) {
             let part = (n - first).min(MOST_ITERATIONS);
             // The kernel's first states differ from the executor's in the last bit; a run by itself begins in the
@@ -267,22 +274,27 @@ impl FewReplicasLearner {
             let done = progress.iteration + first;
             self.start(envs, FewReplicasSpan { done, n: part, uncounted: 0, begins: done == 0 })?;
             envs.tick((part * config.run.num_steps as u64) as u32)?;
-            self.figures(&mut figures)?;
+            let figures = self.figures()?;
+            let rows = figures.wait()?;
             for i in 0..part {
                 let env_steps = progress.env_steps + (first + i) * config.steps_per_iteration();
-                all.push(figures.iterated(&config, 0, i as usize, env_steps)?);
+                all.push(rows.iterated(&config, 0, i as usize, env_steps)?);
             }
         }
         Ok(all)
     }
 
-    /// Fills `figures` with those of the last launch.
+    /// The figures of the last launch, on their way: the next one may be started before they are here.
     ///
     /// # Errors
     /// Whatever went wrong on the device.
-    pub(crate) fn figures(&self, figures: &mut FewReplicasFigures) -> Result<()> {
-        figures.words.resize(self.work.figures.len(), 0);
-        Ok(self.work.figures.pull_into(&mut figures.words)?)
+    pub(crate) fn figures(&self) -> Result<FewReplicasFigures> {
+        let figures = &self.work.figures;
+        Ok(FewReplicasFigures(Brought::begin(
+            &self.landings[0],
+            figures.device(),
+            std::iter::once(figures),
+        )?))
     }
 }
 
@@ -361,13 +373,25 @@ impl PackedRuns {
     }
 }
 
-/// What a launch says of its runs' iterations: [`Figures`], [`MOST_ITERATIONS`] of them per run.
-#[derive(Debug, Default)]
-pub(crate) struct FewReplicasFigures {
-    words: Vec<u32>,
-}
+/// What a launch says of its runs' iterations, on its way.
+#[derive(Debug)]
+pub(crate) struct FewReplicasFigures(Brought);
 
 impl FewReplicasFigures {
+    /// They, as soon as the launch is done.
+    ///
+    /// # Errors
+    /// Whatever went wrong on the device.
+    pub(crate) fn wait(&self) -> Result<FewReplicasRows<'_>> {
+        Ok(FewReplicasRows(self.0.wait()?.remove(0)))
+    }
+}
+
+/// The same on the host: [`Figures`], [`MOST_ITERATIONS`] of them per run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FewReplicasRows<'a>(&'a [u8]);
+
+impl FewReplicasRows<'_> {
     /// Those of iteration `i` of the launch of its run number `run`, which has this configuration and had
     /// done `env_steps` before it.
     ///
@@ -381,7 +405,8 @@ impl FewReplicasFigures {
         env_steps: u64,
     ) -> Result<Iterated> {
         let at = (run * MOST_ITERATIONS as usize + i) * Figures::WORDS;
-        iterated(&Figures::take(&self.words[at..]), config, env_steps)
+        let row = words::<{ Figures::WORDS }>(&self.0[4 * at..]);
+        iterated(&Figures::take(&row), config, env_steps)
     }
 }
 
@@ -390,7 +415,7 @@ impl FewReplicasFigures {
 pub(crate) struct Trained {
     places: Places,
     /// Weights, then both moments.
-    arrays: Vec<Vec<f32>>,
+    arrays: Brought,
     normalised: Normalised,
     normalisers: Packed,
     n_steps: u64,
@@ -402,14 +427,16 @@ impl Trained {
     /// # Errors
     /// Tensors that do not fit.
     pub(crate) fn store(&self, policy: &str, states: &mut [LearnerState]) -> Result<()> {
-        let total = self.places.total();
+        let (total, arrays) = (self.places.total(), self.arrays.wait()?);
         each_run(states, |run, state| {
-            for (array, suffix) in self.arrays.iter().zip(["", ".exp_avg", ".exp_avg_sq"]) {
+            for (array, suffix) in arrays.iter().zip(["", ".exp_avg", ".exp_avg_sq"]) {
                 let tensors = match suffix {
                     "" => &mut state.weights,
                     _ => &mut state.optimizer,
                 };
-                self.places.unpack(policy, &array[run * total..][..total], tensors, suffix)?;
+                let own = array[4 * run * total..][..4 * total].as_chunks::<4>().0;
+                let packed: Vec<f32> = own.iter().map(|bytes| f32::from_ne_bytes(*bytes)).collect();
+                self.places.unpack(policy, &packed, tensors, suffix)?;
             }
             state.optimizer_steps.iter_mut().for_each(|(_, steps)| *steps = self.n_steps);
             self.normalised.store(&self.normalisers, run, policy, state);

@@ -24,6 +24,7 @@ use crate::run::metrics::{EpisodeMetrics, IterationMetrics, by_policy};
 use crate::run::trainer::trained_groups;
 use std::any::Any;
 use std::borrow::Cow;
+use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -265,7 +266,7 @@ impl CudaFleet<'_> {
                     return report.end().map(|_| flow);
                 }
             }
-            match report.catch_up()?.is_break() {
+            match report.report(0)?.is_break() {
                 true => Ok(ControlFlow::Break(())),
                 false => report.end(),
             }
@@ -294,6 +295,8 @@ impl CudaFleet<'_> {
 /// Threads that report iterations, at most: four were as fast as sixteen for the 256 runs of a launch, and each is started
 /// and ended some hundred times a second.
 const REPORTERS: usize = 4;
+/// Launches that the device has been given and that are not reported, at most, while the host prepares the next one.
+const MOST_BEGUN: usize = 1;
 /// Threads that tell of the ends of a wave's runs, at most.
 const ENDERS: usize = 8;
 
@@ -302,11 +305,8 @@ struct Reporter<'r, 's, 'e> {
     watch: &'r Watch<'r>,
     threads: usize,
     scope: &'s Scope<'s, 'e>,
-    /// Of the launch that the host has yet to report.
-    figures: FewReplicasFigures,
-    part: Option<Part<'r>>,
-    /// The wave that is done.
-    done: Option<Done<'r>>,
+    /// Launches that the device has been given and the host has yet to report, the oldest first.
+    parts: VecDeque<Part<'r>>,
     /// Of the runs of one wave.
     broken: Vec<AtomicBool>,
     /// Who tells of the runs of the wave before that they have ended.
@@ -320,11 +320,13 @@ struct Done<'r> {
 }
 
 /// Iterations of a wave: how many were done before, and how many these are.
-#[derive(Clone, Copy)]
 struct Part<'r> {
     runs: &'r [FleetRun],
     from: u64,
     n: u64,
+    figures: FewReplicasFigures,
+    /// The wave, if it is done with them.
+    done: Option<Done<'r>>,
 }
 
 /// Calls `tell` once for each run that is not broken, on several threads, until one breaks.
@@ -354,11 +356,11 @@ fn each_whole(
 
 impl<'r: 's, 's, 'e> Reporter<'r, 's, 'e> {
     fn new(watch: &'r Watch<'r>, threads: usize, scope: &'s Scope<'s, 'e>) -> Self {
-        let (figures, broken) = (FewReplicasFigures::default(), Vec::new());
-        Self { watch, threads, scope, figures, part: None, done: None, broken, ending: None }
+        let (parts, broken) = (VecDeque::new(), Vec::new());
+        Self { watch, threads, scope, parts, broken, ending: None }
     }
 
-    /// Trains a wave that `learner` has taken on, and meanwhile reports what came before.
+    /// Has `learner` train a wave that it has taken on, and meanwhile reports what came before.
     fn train(
         &mut self,
         learner: &mut FewReplicasLearner,
@@ -367,49 +369,56 @@ impl<'r: 's, 's, 'e> Reporter<'r, 's, 'e> {
     ) -> Result<ControlFlow<()>> {
         let config = &wave.runs[0].config;
         let n_iterations = config.run.total_steps.div_ceil(config.steps_per_iteration().max(1));
-        for from in (0..n_iterations).step_by(MOST_ITERATIONS_AT_ONCE as usize) {
+        // Runs of no iteration end, too.
+        for from in (0..n_iterations.max(1)).step_by(MOST_ITERATIONS_AT_ONCE as usize) {
             let n = (n_iterations - from).min(MOST_ITERATIONS_AT_ONCE);
-            learner.start(
-                envs,
-                FewReplicasSpan { done: from, n, uncounted: from, begins: from == 0 },
-            )?;
-            if self.catch_up()?.is_break() {
+            if n > 0 {
+                let span = FewReplicasSpan { done: from, n, uncounted: from, begins: from == 0 };
+                learner.start(envs, span)?;
+            }
+            let figures = learner.figures()?;
+            self.parts.push_back(Part { runs: wave.runs, from, n, figures, done: None });
+            // The device goes on with the launch that it was just given.
+            if self.report(MOST_BEGUN)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
-            learner.figures(&mut self.figures)?;
-            self.part = Some(Part { runs: wave.runs, from, n });
         }
-        self.done = Some(Done { wave, trained: learner.trained()? });
+        let trained = learner.trained()?;
+        if let Some(last) = self.parts.back_mut() {
+            last.done = Some(Done { wave, trained });
+        }
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Reports iterations that have not been reported, and has ends told beside what follows.
-    fn catch_up(&mut self) -> Result<ControlFlow<()>> {
-        if let Some(part) = self.part.take() {
+    /// Reports launches until no more than `most` are left that are not reported.
+    fn report(&mut self, most: usize) -> Result<ControlFlow<()>> {
+        while self.parts.len() > most {
+            let Some(part) = self.parts.pop_front() else { break };
             if part.from == 0 {
                 self.broken = part.runs.iter().map(|_| AtomicBool::new(false)).collect();
             }
-            if self.iterations(part).is_break() {
+            if part.n > 0 && self.iterations(&part)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
+            let Some(done) = part.done else { continue };
+            if self.end()?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+            self.begin_to_end(done);
         }
-        let Some(Done { mut wave, trained }) = self.done.take() else {
-            return Ok(ControlFlow::Continue(()));
-        };
-        if self.end()?.is_break() {
-            return Ok(ControlFlow::Break(()));
-        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Has the ends of a wave told beside what follows.
+    fn begin_to_end(&mut self, Done { mut wave, trained }: Done<'r>) {
         let (watch, threads) = (self.watch, self.threads);
-        let mut broken = std::mem::take(&mut self.broken);
-        // Of runs of no iteration none is broken.
-        broken.resize_with(wave.runs.len(), || AtomicBool::new(false));
+        let broken = std::mem::take(&mut self.broken);
         self.ending = Some(self.scope.spawn(move || {
             trained.store(&wave.runs[0].config.policies[0].name, &mut wave.states)?;
             Ok(each_whole(&broken, threads.min(ENDERS), |run| {
                 watch(wave.runs[run].number, FleetEvent::Finished(&wave.states[run]))
             }))
         }));
-        Ok(ControlFlow::Continue(()))
     }
 
     /// Waits for all ends to be told.
@@ -418,14 +427,17 @@ impl<'r: 's, 's, 'e> Reporter<'r, 's, 'e> {
         ending.unwrap_or(Ok(ControlFlow::Continue(())))
     }
 
-    fn iterations(&self, Part { runs, from, n }: Part<'_>) -> ControlFlow<()> {
-        each_whole(&self.broken, self.threads.min(REPORTERS), |run| {
+    /// Waits for a launch and reports it.
+    fn iterations(&self, part: &Part<'_>) -> Result<ControlFlow<()>> {
+        let &Part { runs, from, n, ref figures, .. } = part;
+        let rows = figures.wait()?;
+        Ok(each_whole(&self.broken, self.threads.min(REPORTERS), |run| {
             let FleetRun { number, config, .. } = &runs[run];
             let trained = trained_groups(config);
             let mut whole = Vec::with_capacity(n as usize);
             let broken = (0..n).find_map(|i| {
                 let before = (from + i) * config.steps_per_iteration();
-                match self.figures.iterated(config, run, i as usize, before) {
+                match rows.iterated(config, run, i as usize, before) {
                     Ok(done) => whole.push(metrics(config, &trained, from + i + 1, done)),
                     Err(error) => {
                         return Some(Error::Broken { step: before, reason: error.to_string() });
@@ -437,7 +449,7 @@ impl<'r: 's, 's, 'e> Reporter<'r, 's, 'e> {
             let Some(error) = broken else { return ControlFlow::Continue(()) };
             self.broken[run].store(true, Ordering::Relaxed);
             (self.watch)(*number, FleetEvent::Broken(error))
-        })
+        }))
     }
 }
 
