@@ -25,8 +25,8 @@ use warp_core::toml::{Table, Value};
 use warp_func::{Entry, Registry};
 use warp_train::config::drop_foreign_keys;
 use warp_train::fleet::{
-    Fleet, FleetLearner, FleetRun, FleetSummary, FleetWeights, Halving, Listed, Together, Told,
-    together,
+    Fleet, FleetLearner, FleetRun, FleetSummary, FleetWeights, Halving, Listed, Setting, Together,
+    Told, together,
 };
 use warp_train::run::Place;
 use warp_train::world::{PATIENCE, World};
@@ -98,8 +98,7 @@ fn write(
         None => create(args, entry, &runs, halving)?,
     };
     if args.resume.is_none() {
-        let of_runs = runs.iter().flat_map(|run| notes::of_run(&run.config, 0));
-        notes::tell(bases.iter().map(ToString::to_string).chain(of_runs));
+        notes::tell(bases.iter().map(ToString::to_string).chain(notes_of(&runs)));
     }
     notes::tell(fleet.note().map(ToString::to_string));
     let about = FleetSummary {
@@ -125,6 +124,19 @@ fn write(
         // Another process was asked to stop.
         None => outcome.map(|_| Outcome::Done),
     }
+}
+
+/// The notes on `runs`, once for those that follow each other and differ in their seeds alone.
+fn notes_of(runs: &[FleetRun]) -> Vec<String> {
+    let mut setting: Option<Setting<'_>> = None;
+    let mut found = Vec::new();
+    for FleetRun { config, .. } in runs {
+        if !setting.as_mut().is_some_and(|setting| setting.is_of(config)) {
+            setting = Some(Setting::of(config));
+            found.extend(notes::of_run(config, 0));
+        }
+    }
+    found
 }
 
 /// Draws and says what came of the runs that have ended. The inner error is that it could not be said.

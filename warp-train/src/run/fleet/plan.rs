@@ -51,8 +51,10 @@ pub fn launches(runs: &[FleetRun]) -> Vec<Vec<usize>> {
     let mut found: Vec<(Shape<'_>, Vec<usize>)> = Vec::new();
     // The launch of the run before: seeds of one setting follow each other.
     let mut last = 0;
+    let mut setting: Option<Setting<'_>> = None;
     for (position, run) in runs.iter().enumerate() {
-        if position == 0 || !differ_in_seed_alone(&runs[position - 1].config, &run.config) {
+        if !setting.as_mut().is_some_and(|setting| setting.is_of(&run.config)) {
+            setting = Some(Setting::of(&run.config));
             let shape = Shape::of(&run.config);
             let known = found.iter().position(|(known, _)| *known == shape);
             last = known.unwrap_or(found.len());
@@ -72,11 +74,30 @@ pub(super) fn dealt(left: &[FleetRun], world: &World) -> BTreeSet<usize> {
     order.skip(world.rank()).step_by(world.size()).map(|place| left[place].number).collect()
 }
 
-/// Whether two runs have the same keys, but for their seeds at most.
-fn differ_in_seed_alone(one: &TrainConfig, other: &TrainConfig) -> bool {
-    let of_run = || RunConfig { seed: other.run.seed, ..one.run.clone() } == other.run;
-    let of_env = || (&one.env, &one.spec, &one.pool) == (&other.env, &other.spec, &other.pool);
-    one.policies == other.policies && of_run() && of_env()
+/// What runs have in common that differ in their seeds at most.
+#[derive(Debug)]
+pub struct Setting<'a> {
+    config: &'a TrainConfig,
+    /// With the seed of the run that was compared last.
+    run: RunConfig,
+}
+
+impl<'a> Setting<'a> {
+    /// That of a run with this configuration.
+    #[must_use]
+    pub fn of(config: &'a TrainConfig) -> Self {
+        Self { config, run: config.run.clone() }
+    }
+
+    /// Whether a run of this configuration has it.
+    #[must_use]
+    pub fn is_of(&mut self, config: &TrainConfig) -> bool {
+        self.run.seed = config.run.seed;
+        let TrainConfig { policies, env, spec, pool, .. } = self.config;
+        self.run == config.run
+            && (policies, env, spec, pool)
+                == (&config.policies, &config.env, &config.spec, &config.pool)
+    }
 }
 
 /// What all runs of a launch have in common: a configuration without its seed and its numbers.
