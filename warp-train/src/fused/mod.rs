@@ -33,6 +33,7 @@ use warp_func::VecEnv;
 use warp_func::cuda::{Build, CudaVecEnv, DeviceEnvs, EnvKernels, Source};
 use wide::{NetworkBackend, WideLearner};
 
+pub(crate) use ahead::fleet_units;
 pub use ahead::{compile_ahead, units};
 pub use gradients::{CudaGradients, Products};
 pub(crate) use small::MOST_ITERATIONS;

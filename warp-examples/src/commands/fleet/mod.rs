@@ -86,7 +86,7 @@ fn write(
     let halving = halving(args, first)?;
     let (devices, why) = devices::chosen(devices, args, entry)?;
     let registries = devices::registries(&devices, registry);
-    let mut learner = devices::learner(args, first, &devices, &registries)?;
+    let mut learner = devices::learner(args, (first, runs.len()), &devices, &registries)?;
     if !why.is_empty() {
         tell(&why);
     }

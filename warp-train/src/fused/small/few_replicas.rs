@@ -15,11 +15,14 @@ use crate::model::{LearnerState, NamedTensor};
 use warp_core::DType;
 use warp_data::cuda::Landing;
 use warp_func::cuda::{
-    Build, CudaVecEnv, Device, DeviceArray, DeviceStruct, DeviceValue, Function, KernelArgs, Launch,
+    Build, CudaVecEnv, Device, DeviceArray, DeviceStruct, DeviceValue, Function, KernelArgs,
+    Kernels, Launch, Source,
 };
 
 /// Iterations of one launch at most: what its schedule and its figures have room for.
 pub(crate) const MOST_ITERATIONS: u64 = 256;
+
+const KERNEL: &str = "small_few_replicas";
 
 /// What a learner has room for.
 #[derive(Debug, Clone, Copy)]
@@ -106,7 +109,7 @@ impl FewReplicasLearner {
         Ok(Self {
             runs: Runs::default(),
             first_run: 0,
-            kernel: module.function("small_few_replicas")?,
+            kernel: module.function(KERNEL)?,
             launch,
             blocks_per_run,
             parameters: [parameters("weights")?, parameters("exp_avg")?, parameters("exp_avg_sq")?],
@@ -116,6 +119,19 @@ impl FewReplicasLearner {
             places,
             n_steps: 0,
         })
+    }
+
+    /// Has `kernels` load the machine code of `units` and of the kernel that trains.
+    ///
+    /// # Errors
+    /// As [`FewReplicasLearner::new`].
+    pub(crate) fn load_ahead(kernels: &Kernels, units: &[(Source, Build)]) -> Result<()> {
+        let units: Vec<_> = units.iter().map(|(source, build)| (source, *build)).collect();
+        for module in kernels.compile_all(&units)? {
+            // The environments' have others.
+            let _ = module.function(KERNEL);
+        }
+        Ok(())
     }
 
     /// Whether two runs have the same schedule.

@@ -28,8 +28,8 @@ pub(crate) use few_replicas::{
 };
 pub(super) use multi_agent::{MultiAgentLearner, sources as team_sources};
 pub use text::sources;
-pub(super) use text::{alone_source, run_sources};
 pub(crate) use text::{compiled_in, has_few_replicas, refusal, shares_launches, unsupported};
+pub(super) use text::{fleet_source, run_sources};
 
 use crate::config::TrainConfig;
 use crate::engine::link::{Joining, Linked};

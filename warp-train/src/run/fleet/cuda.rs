@@ -12,6 +12,7 @@ use crate::config::TrainConfig;
 use crate::engine::Iterated;
 use crate::engine::StepRates;
 use crate::error::{Error, Result};
+use crate::fused::fleet_units;
 use crate::fused::small::{
     FewReplicasFigures, FewReplicasLearner, FewReplicasRoom, FewReplicasSpan,
     MOST_ITERATIONS_AT_ONCE, PackedRuns, Runs, Trained, compiled_in, shares_launches, unsupported,
@@ -29,8 +30,8 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::thread::{Scope, ScopedJoinHandle};
-use warp_func::cuda::{Build, CudaVecEnv, Device, DeviceInfo, Kernels, env_kernels};
+use std::thread::{JoinHandle, Scope, ScopedJoinHandle};
+use warp_func::cuda::{Build, CudaVecEnv, Device, DeviceInfo, EnvKernels, Kernels, env_kernels};
 use warp_func::{Registry, VecEnv, VecOptions};
 
 /// Fleets on a GPU; runs that learn from rollouts and cannot share a launch run side by side, each on a stream of its
@@ -42,6 +43,19 @@ pub struct CudaFleet<'a> {
     threads: usize,
     /// Of the one whose wave all threads prepare: a wave that is whole trains while the next is prepared.
     preparing: Mutex<()>,
+    /// Loads machine code before the first launch asks for it.
+    loading: Loading,
+}
+
+/// A thread that nobody has to wait for but the process's end.
+#[derive(Debug, Default)]
+struct Loading(Option<JoinHandle<()>>);
+
+impl Drop for Loading {
+    fn drop(&mut self) {
+        // The driver is not to be at work while the process takes it down.
+        let _ = self.0.take().map(JoinHandle::join);
+    }
 }
 
 impl<'a> CudaFleet<'a> {
@@ -49,7 +63,24 @@ impl<'a> CudaFleet<'a> {
     /// and `others` trains the runs that do not share a launch.
     #[must_use]
     pub fn new(registry: &'a Registry, others: ThreadFleet<'a>, threads: usize) -> Self {
-        Self { registry, others, threads: threads.max(1), preparing: Mutex::default() }
+        let (preparing, loading) = (Mutex::default(), Loading::default());
+        Self { registry, others, threads: threads.max(1), preparing, loading }
+    }
+
+    /// Begins to load what `n_runs` runs like that of `config` are launched with, and returns at once. Launches do not
+    /// depend on it: what is wrong is an error of theirs.
+    pub fn load_ahead(&mut self, config: &TrainConfig, n_runs: usize) {
+        let Ok((Some(kernels), Some(text))) = self.kernels_and_text(config) else { return };
+        if cuda_off_policy::takes(config) || !shares(config, text.team) {
+            return;
+        }
+        let gpu = kernels.device().info();
+        let on_stream = if n_runs > most_at_once(gpu) { n_runs.div_ceil(2) } else { n_runs };
+        let runs = wave_of(on_stream, gpu);
+        let units = fleet_units(config, &text, runs, gpu);
+        let kernels = kernels.clone();
+        let load = move || drop(FewReplicasLearner::load_ahead(&kernels, &units));
+        self.loading = Loading(Some(std::thread::spawn(load)));
     }
 }
 
@@ -93,8 +124,8 @@ impl FleetLearner for CudaFleet<'_> {
                 }
                 continue;
             }
-            let (kernels, team) = self.kernels_and_team(&first.config)?;
-            if !shares(&first.config, team) {
+            let (kernels, text) = self.kernels_and_text(&first.config)?;
+            if !text.is_some_and(|text| shares(&first.config, text.team)) {
                 let most = most_beside(&first.config).min(self.threads).min(group.len());
                 let streams = |kernels: &Kernels| self.streams(kernels.device().info(), most);
                 let others = kernels.map_or_else(|| Ok(Vec::new()), streams)?;
@@ -104,7 +135,7 @@ impl FleetLearner for CudaFleet<'_> {
             let kernels = kernels.ok_or_else(not_on_gpu)?;
             let flow = match group.len() > most_at_once(kernels.device().info()) {
                 true => self.in_halves(group, kernels, watch)?,
-                false => self.together(group, self.registry, watch)?,
+                false => self.together(group, self.registry, kernels, watch)?,
             };
             if flow.is_break() {
                 return Ok(());
@@ -117,6 +148,11 @@ impl FleetLearner for CudaFleet<'_> {
 /// Runs of one launch, at most: two share a block.
 fn most_at_once(gpu: &DeviceInfo) -> usize {
     2 * gpu.n_multiprocessors as usize
+}
+
+/// How many of the `n` runs on a stream the device trains side by side: waves of one size, about.
+fn wave_of(n: usize, gpu: &DeviceInfo) -> usize {
+    n.div_ceil(n.div_ceil(most_at_once(gpu)).max(1))
 }
 
 /// Environments with the replicas of all `runs`.
@@ -172,14 +208,17 @@ impl<'a> CudaFleet<'a> {
         groups.into_iter().map(|(_, group)| Cow::Owned(group)).collect()
     }
 
-    /// The kernels of the GPU that steps the environments of `config`, if one does so with a body of theirs, and how many
-    /// of its threads work on a replica.
-    fn kernels_and_team(&self, config: &TrainConfig) -> Result<(Option<&'a Kernels>, u32)> {
+    /// The kernels of the GPU that steps the environments of `config` and the code around their body, if one does so with a
+    /// body of theirs.
+    fn kernels_and_text(
+        &self,
+        config: &TrainConfig,
+    ) -> Result<(Option<&'a Kernels>, Option<EnvKernels>)> {
         let entry = self.registry.get(&config.run.env_id)?;
         let text = entry.blueprint(&config.env).and_then(|blueprint| env_kernels(&blueprint));
         Ok(match (entry.kernels(), text) {
-            (Some(kernels), Ok(text)) => (Some(kernels), text.team),
-            _ => (None, 0),
+            (Some(kernels), Ok(text)) => (Some(kernels), Some(text)),
+            _ => (None, None),
         })
     }
 
@@ -213,7 +252,8 @@ impl CudaFleet<'_> {
         watch: &Watch<'_>,
     ) -> Result<ControlFlow<()>> {
         let (first, second) = runs.split_at(runs.len().div_ceil(2));
-        let other = self.registry.on_gpu(&kernels.on_other_stream()?, Build::Parity);
+        let other_kernels = kernels.on_other_stream()?;
+        let other = self.registry.on_gpu(&other_kernels, Build::Parity);
         // What ends one half ends both.
         let stop = AtomicBool::new(false);
         let watch = |run: usize, event: FleetEvent<'_>| {
@@ -222,14 +262,14 @@ impl CudaFleet<'_> {
             }
             watch(run, event).map_break(|()| stop.store(true, Ordering::Relaxed))
         };
-        let half = |runs, registry| {
-            let done = self.together(runs, registry, &watch);
+        let half = |runs, registry, kernels| {
+            let done = self.together(runs, registry, kernels, &watch);
             stop.fetch_or(done.is_err(), Ordering::Relaxed);
             done
         };
         let (first, second) = std::thread::scope(|scope| {
-            let second = scope.spawn(|| half(second, &other));
-            (half(first, self.registry), second.join().unwrap_or_else(ended))
+            let second = scope.spawn(|| half(second, &other, &other_kernels));
+            (half(first, self.registry, kernels), second.join().unwrap_or_else(ended))
         });
         let (first, second) = (first?, second?);
         Ok(if first.is_break() { first } else { second })
@@ -241,23 +281,27 @@ impl CudaFleet<'_> {
         &self,
         runs: &[FleetRun],
         registry: &Registry,
+        kernels: &Kernels,
         watch: &Watch<'_>,
     ) -> Result<ControlFlow<()>> {
-        let mut envs = environments(registry, runs)?;
-        let envs = envs.as_cuda().ok_or_else(not_on_gpu)?;
         let first = &runs[0].config;
-        let share = runs.len().div_ceil(runs.len().div_ceil(most_at_once(envs.gpu().info())));
+        let share = wave_of(runs.len(), kernels.device().info());
         let own = runs.iter().any(|run| !FewReplicasLearner::share_schedule(&run.config, first));
         let room = FewReplicasRoom { runs: share, schedules: if own { share } else { 1 } };
         let mut waves = runs.chunks(share).enumerate().map(|(i, runs)| (i * share, runs));
         let mut next = waves.next();
         // Both take a while.
-        let (wave, learner) = std::thread::scope(|scope| {
+        let (wave, made) = std::thread::scope(|scope| {
             let wave = scope.spawn(|| self.prepare(next, share, own));
-            let learner = FewReplicasLearner::new(first, envs, room);
-            (wave.join(), learner)
+            let made = environments(registry, runs).and_then(|mut envs| {
+                let on_gpu = envs.as_cuda().ok_or_else(not_on_gpu)?;
+                let learner = FewReplicasLearner::new(first, on_gpu, room)?;
+                Ok((envs, learner))
+            });
+            (wave.join(), made)
         });
-        let (mut wave, mut learner) = (wave.unwrap_or_else(ended)?, learner?);
+        let (mut wave, (mut envs, mut learner)) = (wave.unwrap_or_else(ended)?, made?);
+        let envs = envs.as_cuda().ok_or_else(not_on_gpu)?;
         // What is prepared and what is written of ended runs takes as long as a launch: beside all of a wave's.
         std::thread::scope(|scope| {
             let mut report = Reporter::new(watch, self.threads, scope);
