@@ -8,7 +8,7 @@ mod cuda_cases;
 use cuda_cases::small::{compiles, near, near_in_minibatches, resumes};
 use cuda_cases::{
     Case, Result, STEPS, config, near_in_bf16, no_compiler, no_device, registry, resumes_in_bf16,
-    schedules_end_as_numbers, steps,
+    schedules_end_as_numbers, sorted, steps,
 };
 use libtest_mimic::{Arguments, Trial};
 use std::collections::BTreeMap;
@@ -345,7 +345,7 @@ fn trained(runs: &[FleetRun], threads: usize) -> Result<BTreeMap<usize, LearnerS
     let ends = Mutex::new(BTreeMap::new());
     launched(runs, threads, &|number, event| {
         if let (FleetEvent::Finished(state), Ok(mut ends)) = (event, ends.lock()) {
-            ends.insert(number, state.clone());
+            ends.insert(number, sorted(state.clone()));
         }
         ControlFlow::Continue(())
     })?;
@@ -442,11 +442,11 @@ fn fleet(keys: &str, n_envs: usize, n_iterations: u64) -> Result<()> {
     let alone = train(&[run(0, 6)?])?;
     // Moments stay on the device.
     let by_itself = by_itself(&run(0, 6)?.config, n_iterations)?;
-    let by_itself = LearnerState { optimizer: Vec::new(), ..by_itself };
+    let by_itself = sorted(LearnerState { optimizer: Vec::new(), ..by_itself });
     if many.len() != 300 || many.get(&298) != few.get(&0) || many.get(&299) != few.get(&1) {
         return Err("a run of a large fleet differs from that of a small one".into());
     }
-    let begun = CudaLearner::new(&run(0, 6)?.config, 1)?.state();
+    let begun = sorted(CudaLearner::new(&run(0, 6)?.config, 1)?.state());
     let apart = alone.get(&0).map_or(f64::MAX, |state| moved_apart(state, &by_itself, &begun));
     let same = if n_envs <= 8 { alone.get(&0) == Some(&by_itself) } else { apart < 0.1 };
     if many.get(&1) != alone.get(&0) || !same {
