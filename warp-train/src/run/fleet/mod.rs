@@ -5,6 +5,7 @@
 //! `processes` brings what they have to the one that writes. A run of a fleet is the run that its
 //! seed and keys describe, whatever the number of other runs.
 
+mod combinations;
 #[cfg(feature = "cuda")]
 mod cuda;
 #[cfg(feature = "cuda")]
@@ -28,6 +29,7 @@ mod threads;
 mod told;
 mod weights;
 
+pub use combinations::combinations;
 #[cfg(feature = "cuda")]
 pub use cuda::CudaFleet;
 pub use dealt::DealtFleet;
