@@ -13,9 +13,9 @@ use super::ranks::Ranks;
 use super::stop::Stop;
 use super::train::TrainArgs;
 use super::{Device, notes, out_folder, say, tell};
+use crate::Outcome;
 use crate::records::fleet::{CURVES, curves};
 use crate::records::fleet_events;
-use crate::{Outcome, settings};
 use anyhow::{Context, Result, anyhow, bail};
 use plan::{plan, planned};
 use report::{ranked, report, write_winner};
@@ -25,8 +25,8 @@ use warp_core::toml::{Table, Value};
 use warp_func::{Entry, Registry};
 use warp_train::config::drop_foreign_keys;
 use warp_train::fleet::{
-    Fleet, FleetLearner, FleetRun, FleetSummary, FleetWeights, Halving, Listed, Setting, Together,
-    Told, together,
+    Fleet, FleetLearner, FleetRun, FleetSummary, FleetWeights, Halving, Listed, Together, Told,
+    settings, together,
 };
 use warp_train::run::Place;
 use warp_train::world::{PATIENCE, World};
@@ -98,7 +98,10 @@ fn write(
         None => create(args, entry, &runs, halving)?,
     };
     if args.resume.is_none() {
-        notes::tell(bases.iter().map(ToString::to_string).chain(notes_of(&runs)));
+        let of_settings = settings(&runs);
+        let of_settings = of_settings.iter().map(|setting| &runs[setting.start].config);
+        let of_settings = of_settings.flat_map(|config| notes::of_run(config, 0));
+        notes::tell(bases.iter().map(ToString::to_string).chain(of_settings));
     }
     notes::tell(fleet.note().map(ToString::to_string));
     let about = FleetSummary {
@@ -124,19 +127,6 @@ fn write(
         // Another process was asked to stop.
         None => outcome.map(|_| Outcome::Done),
     }
-}
-
-/// The notes on `runs`, once for those that follow each other and differ in their seeds alone.
-fn notes_of(runs: &[FleetRun]) -> Vec<String> {
-    let mut setting: Option<Setting<'_>> = None;
-    let mut found = Vec::new();
-    for FleetRun { config, .. } in runs {
-        if !setting.as_mut().is_some_and(|setting| setting.is_of(config)) {
-            setting = Some(Setting::of(config));
-            found.extend(notes::of_run(config, 0));
-        }
-    }
-    found
 }
 
 /// Draws and says what came of the runs that have ended. The inner error is that it could not be said.
@@ -300,7 +290,7 @@ pub(crate) fn resolve_listed(
     let mut table = shared.clone();
     let sweep = |table: &mut Table| {
         let mut swept = listed.swept.iter();
-        swept.try_for_each(|(key, value)| settings::insert(table, key, value.clone()))
+        swept.try_for_each(|(key, value)| crate::settings::insert(table, key, value.clone()))
     };
     sweep(&mut table)?;
     // What is shared may be for another of the algorithms that are swept over; what is swept may not.

@@ -19,7 +19,7 @@ use crate::fused::small::{
 };
 use crate::model::LearnerState;
 use crate::run::begin;
-use crate::run::fleet::plan::Setting;
+use crate::run::fleet::plan::settings;
 use crate::run::fleet::side_by_side::each;
 use crate::run::fleet::{FleetEvent, FleetLearner, FleetRun, ThreadFleet, Watch};
 use crate::run::metrics::{EpisodeMetrics, IterationMetrics, by_policy};
@@ -188,10 +188,8 @@ fn most_beside(config: &TrainConfig) -> usize {
 impl<'a> CudaFleet<'a> {
     /// Those of `runs` that may share a launch; most often all may.
     fn groups<'r>(&self, runs: &'r [FleetRun]) -> Vec<Cow<'r, [FleetRun]>> {
-        let Some(first) = runs.first() else { return Vec::new() };
-        // Seeds of one setting, most often; to write down what is compiled takes longer than a launch's start.
-        let mut setting = Setting::of(&first.config);
-        if runs.iter().all(|run| setting.is_of(&run.config)) {
+        // To write down what is compiled takes long, and most often runs differ in their seeds alone.
+        if settings(runs).len() < 2 {
             return vec![Cow::Borrowed(runs)];
         }
         let shared = each(self.threads, runs.len(), |run| Shared::of(&runs[run].config));

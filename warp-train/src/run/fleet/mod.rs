@@ -37,7 +37,7 @@ pub use folder::Fleet;
 pub use halving::{Halving, Round};
 pub use list::Listed;
 use plan::dealt;
-pub use plan::{FleetRun, Setting, check_sweepable, launches};
+pub use plan::{FleetRun, check_sweepable, launches, settings};
 pub use processes::{Together, together};
 pub use record::{FleetRecord, RECORDS};
 pub use summary::{FleetSummary, GroupedReturns, Returns, RunSummary, SweptReturns};

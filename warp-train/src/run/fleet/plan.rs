@@ -4,8 +4,10 @@ use crate::algorithm::Rollouts;
 use crate::algorithm::{PolicyConfig, PolicyPlan};
 use crate::config::{FOLDER_KEYS, RECORD_KEYS, RunConfig, TrainConfig};
 use crate::error::{Error, Result};
+use crate::run::fleet::side_by_side::each;
 use crate::world::World;
 use std::collections::BTreeSet;
+use std::ops::Range;
 use warp_core::EnvSpec;
 use warp_core::toml::{Table, Value};
 use warp_func::ResetPool;
@@ -49,23 +51,42 @@ pub fn check_sweepable(key: &str) -> Result<()> {
 #[must_use]
 pub fn launches(runs: &[FleetRun]) -> Vec<Vec<usize>> {
     let mut found: Vec<(Shape<'_>, Vec<usize>)> = Vec::new();
-    // The launch of the run before: seeds of one setting follow each other.
-    let mut last = 0;
-    let mut setting: Option<Setting<'_>> = None;
-    for (position, run) in runs.iter().enumerate() {
-        if !setting.as_mut().is_some_and(|setting| setting.is_of(&run.config)) {
-            setting = Some(Setting::of(&run.config));
-            let shape = Shape::of(&run.config);
-            let known = found.iter().position(|(known, _)| *known == shape);
-            last = known.unwrap_or(found.len());
-            if last == found.len() {
-                found.push((shape, Vec::new()));
-            }
+    for setting in settings(runs) {
+        let shape = Shape::of(&runs[setting.start].config);
+        let known = found.iter().position(|(known, _)| *known == shape);
+        let launch = known.unwrap_or(found.len());
+        if launch == found.len() {
+            found.push((shape, Vec::new()));
         }
-        found[last].1.push(position);
+        found[launch].1.extend(setting);
     }
     found.into_iter().map(|(_, launch)| launch).collect()
 }
+
+/// The positions of `runs` that follow each other and differ in their seeds alone.
+#[must_use]
+pub fn settings(runs: &[FleetRun]) -> Vec<Range<usize>> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(COMPARERS);
+    let begins = each(threads, runs.len().div_ceil(COMPARED), |part| {
+        let first = part * COMPARED;
+        let mut before = first.checked_sub(1).map(|before| Setting::of(&runs[before].config));
+        let mut begins = Vec::new();
+        for (run, place) in runs[first..].iter().take(COMPARED).zip(first..) {
+            if !before.as_mut().is_some_and(|setting| setting.is_of(&run.config)) {
+                before = Some(Setting::of(&run.config));
+                begins.push(place);
+            }
+        }
+        begins
+    });
+    let begins = begins.concat();
+    let ends = begins.iter().copied().skip(1).chain([runs.len()]);
+    begins.iter().zip(ends).map(|(begin, end)| *begin..end).collect()
+}
+
+/// Threads that compare runs, at most, and how many runs each compares at a time.
+const COMPARERS: usize = 8;
+const COMPARED: usize = 512;
 
 /// The numbers of those of the runs `left` that one of several processes trains: of each launch as many as any other
 /// process, since runs of a launch take about as long as each other.
@@ -75,8 +96,7 @@ pub(super) fn dealt(left: &[FleetRun], world: &World) -> BTreeSet<usize> {
 }
 
 /// What runs have in common that differ in their seeds at most.
-#[derive(Debug)]
-pub struct Setting<'a> {
+struct Setting<'a> {
     config: &'a TrainConfig,
     /// With the seed of the run that was compared last.
     run: RunConfig,
@@ -84,14 +104,12 @@ pub struct Setting<'a> {
 
 impl<'a> Setting<'a> {
     /// That of a run with this configuration.
-    #[must_use]
-    pub fn of(config: &'a TrainConfig) -> Self {
+    fn of(config: &'a TrainConfig) -> Self {
         Self { config, run: config.run.clone() }
     }
 
     /// Whether a run of this configuration has it.
-    #[must_use]
-    pub fn is_of(&mut self, config: &TrainConfig) -> bool {
+    fn is_of(&mut self, config: &TrainConfig) -> bool {
         self.run.seed = config.run.seed;
         let TrainConfig { policies, env, spec, pool, .. } = self.config;
         self.run == config.run
