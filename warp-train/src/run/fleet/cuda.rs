@@ -29,7 +29,7 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{JoinHandle, Scope, ScopedJoinHandle};
 use warp_func::cuda::{Build, CudaVecEnv, Device, DeviceInfo, EnvKernels, Kernels, env_kernels};
 use warp_func::{Registry, VecEnv, VecOptions};
@@ -41,20 +41,36 @@ pub struct CudaFleet<'a> {
     registry: &'a Registry,
     others: ThreadFleet<'a>,
     threads: usize,
-    /// Of the one whose wave all threads prepare: a wave that is whole trains while the next is prepared.
-    preparing: Mutex<()>,
+    /// Of the one that all threads and the driver work for until its first launch is begun: the sooner the device has work.
+    beginning: Mutex<()>,
+    /// What launches have left on the device.
+    left: Mutex<Vec<Box<dyn Any + Send>>>,
+    /// Gives that back.
+    leaving: Background,
     /// Loads machine code before the first launch asks for it.
-    loading: Loading,
+    loading: Background,
 }
 
-/// A thread that nobody has to wait for but the process's end.
+/// A thread that works beside what follows.
 #[derive(Debug, Default)]
-struct Loading(Option<JoinHandle<()>>);
+struct Background(Option<JoinHandle<()>>);
 
-impl Drop for Loading {
+impl Background {
+    /// Lets a thread do `work`, when it has done what it is at.
+    fn begin(&mut self, work: impl FnOnce() + Send + 'static) {
+        self.wait();
+        self.0 = Some(std::thread::spawn(work));
+    }
+
+    fn wait(&mut self) {
+        let _ = self.0.take().map(JoinHandle::join);
+    }
+}
+
+impl Drop for Background {
     fn drop(&mut self) {
         // The driver is not to be at work while the process takes it down.
-        let _ = self.0.take().map(JoinHandle::join);
+        self.wait();
     }
 }
 
@@ -63,8 +79,15 @@ impl<'a> CudaFleet<'a> {
     /// and `others` trains the runs that do not share a launch.
     #[must_use]
     pub fn new(registry: &'a Registry, others: ThreadFleet<'a>, threads: usize) -> Self {
-        let (preparing, loading) = (Mutex::default(), Loading::default());
-        Self { registry, others, threads: threads.max(1), preparing, loading }
+        Self {
+            registry,
+            others,
+            threads: threads.max(1),
+            beginning: Mutex::default(),
+            left: Mutex::default(),
+            leaving: Background::default(),
+            loading: Background::default(),
+        }
     }
 
     /// Begins to load what `n_runs` runs like that of `config` are launched with, and returns at once. Launches do not
@@ -79,8 +102,7 @@ impl<'a> CudaFleet<'a> {
         let runs = wave_of(on_stream, gpu);
         let units = fleet_units(config, &text, runs, gpu);
         let kernels = kernels.clone();
-        let load = move || drop(FewReplicasLearner::load_ahead(&kernels, &units));
-        self.loading = Loading(Some(std::thread::spawn(load)));
+        self.loading.begin(move || drop(FewReplicasLearner::load_ahead(&kernels, &units)));
     }
 }
 
@@ -115,30 +137,11 @@ impl FleetLearner for CudaFleet<'_> {
 
     fn launch(&mut self, runs: &[FleetRun], watch: &Watch<'_>) -> Result<()> {
         for group in self.groups(runs) {
-            let group = group.as_ref();
-            let Some(first) = group.first() else { continue };
-            first.config.policies.iter().try_for_each(|plan| plan.check_passes())?;
-            if cuda_off_policy::takes(&first.config) {
-                if cuda_off_policy::train(self.registry, group, watch)?.is_break() {
-                    return Ok(());
-                }
-                continue;
-            }
-            let (kernels, text) = self.kernels_and_text(&first.config)?;
-            if !text.is_some_and(|text| shares(&first.config, text.team)) {
-                let most = most_beside(&first.config).min(self.threads).min(group.len());
-                let streams = |kernels: &Kernels| self.streams(kernels.device().info(), most);
-                let others = kernels.map_or_else(|| Ok(Vec::new()), streams)?;
-                self.others.launch_beside(group, &others, watch)?;
-                continue;
-            }
-            let kernels = kernels.ok_or_else(not_on_gpu)?;
-            let flow = match group.len() > most_at_once(kernels.device().info()) {
-                true => self.in_halves(group, kernels, watch)?,
-                false => self.together(group, self.registry, kernels, watch)?,
-            };
-            if flow.is_break() {
-                return Ok(());
+            let flow = self.launch_group(group.as_ref(), watch);
+            let left = std::mem::take(&mut *self.left());
+            self.leaving.begin(|| drop(left));
+            if flow?.is_break() {
+                break;
             }
         }
         Ok(())
@@ -186,6 +189,34 @@ fn most_beside(config: &TrainConfig) -> usize {
 }
 
 impl<'a> CudaFleet<'a> {
+    /// Trains runs that may share a launch, if runs like them can share one.
+    fn launch_group(&mut self, runs: &[FleetRun], watch: &Watch<'_>) -> Result<ControlFlow<()>> {
+        let Some(first) = runs.first() else { return Ok(ControlFlow::Continue(())) };
+        // Its memory is needed again.
+        self.leaving.wait();
+        first.config.policies.iter().try_for_each(|plan| plan.check_passes())?;
+        if cuda_off_policy::takes(&first.config) {
+            return cuda_off_policy::train(self.registry, runs, watch);
+        }
+        let (kernels, text) = self.kernels_and_text(&first.config)?;
+        if !text.is_some_and(|text| shares(&first.config, text.team)) {
+            let most = most_beside(&first.config).min(self.threads).min(runs.len());
+            let streams = |kernels: &Kernels| self.streams(kernels.device().info(), most);
+            let others = kernels.map_or_else(|| Ok(Vec::new()), streams)?;
+            self.others.launch_beside(runs, &others, watch)?;
+            return Ok(ControlFlow::Continue(()));
+        }
+        let kernels = kernels.ok_or_else(not_on_gpu)?;
+        match runs.len() > most_at_once(kernels.device().info()) {
+            true => self.in_halves(runs, kernels, watch),
+            false => self.together(runs, self.registry, kernels, watch),
+        }
+    }
+
+    fn left(&self) -> MutexGuard<'_, Vec<Box<dyn Any + Send>>> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Those of `runs` that may share a launch; most often all may.
     fn groups<'r>(&self, runs: &'r [FleetRun]) -> Vec<Cow<'r, [FleetRun]>> {
         // To write down what is compiled takes long, and most often runs differ in their seeds alone.
@@ -282,6 +313,7 @@ impl CudaFleet<'_> {
         kernels: &Kernels,
         watch: &Watch<'_>,
     ) -> Result<ControlFlow<()>> {
+        let beginning = self.beginning.lock().unwrap_or_else(PoisonError::into_inner);
         let first = &runs[0].config;
         let share = wave_of(runs.len(), kernels.device().info());
         let own = runs.iter().any(|run| !FewReplicasLearner::share_schedule(&run.config, first));
@@ -298,11 +330,11 @@ impl CudaFleet<'_> {
             });
             (wave.join(), made)
         });
-        let (mut wave, (mut envs, mut learner)) = (wave.unwrap_or_else(ended)?, made?);
-        let envs = envs.as_cuda().ok_or_else(not_on_gpu)?;
+        let (mut wave, (mut all_envs, mut learner)) = (wave.unwrap_or_else(ended)?, made?);
+        let envs = all_envs.as_cuda().ok_or_else(not_on_gpu)?;
         // What is prepared and what is written of ended runs takes as long as a launch: beside all of a wave's.
-        std::thread::scope(|scope| {
-            let mut report = Reporter::new(watch, self.threads, scope);
+        let flow = std::thread::scope(|scope| {
+            let mut report = Reporter::new(watch, self.threads, scope, beginning);
             while let Some(mut now) = wave.take() {
                 if let Some(packed) = now.packed.take() {
                     learner.load(packed, now.first)?;
@@ -319,7 +351,12 @@ impl CudaFleet<'_> {
                 true => Ok(ControlFlow::Break(())),
                 false => report.end(),
             }
-        })
+        });
+        self.left
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(Box::new((all_envs, learner)));
+        flow
     }
 
     /// Where the runs of a wave of `share` at most begin: each initialised from its own seed; `own`: with its own
@@ -331,7 +368,6 @@ impl CudaFleet<'_> {
         own: bool,
     ) -> Result<Option<Wave<'r>>> {
         let Some((first, runs)) = wave else { return Ok(None) };
-        let _turn = self.preparing.lock().unwrap_or_else(PoisonError::into_inner);
         let state = |run: usize| begin::without_moments(&runs[run].config, self.registry);
         let states =
             each(self.threads, runs.len(), state).into_iter().collect::<Result<Vec<_>>>()?;
@@ -354,6 +390,8 @@ struct Reporter<'r, 's, 'e> {
     watch: &'r Watch<'r>,
     threads: usize,
     scope: &'s Scope<'s, 'e>,
+    /// Until the first launch is begun.
+    beginning: Option<MutexGuard<'r, ()>>,
     /// Launches that the device has been given and the host has yet to report, the oldest first.
     parts: VecDeque<Part<'r>>,
     /// Of the runs of one wave.
@@ -404,9 +442,14 @@ fn each_whole(
 }
 
 impl<'r: 's, 's, 'e> Reporter<'r, 's, 'e> {
-    fn new(watch: &'r Watch<'r>, threads: usize, scope: &'s Scope<'s, 'e>) -> Self {
+    fn new(
+        watch: &'r Watch<'r>,
+        threads: usize,
+        scope: &'s Scope<'s, 'e>,
+        beginning: MutexGuard<'r, ()>,
+    ) -> Self {
         let (parts, broken) = (VecDeque::new(), Vec::new());
-        Self { watch, threads, scope, parts, broken, ending: None }
+        Self { watch, threads, scope, beginning: Some(beginning), parts, broken, ending: None }
     }
 
     /// Has `learner` train a wave that it has taken on, and meanwhile reports what came before.
@@ -425,6 +468,7 @@ impl<'r: 's, 's, 'e> Reporter<'r, 's, 'e> {
                 let span = FewReplicasSpan { done: from, n, uncounted: from, begins: from == 0 };
                 learner.start(envs, span)?;
             }
+            self.beginning = None;
             let figures = learner.figures()?;
             self.parts.push_back(Part { runs: wave.runs, from, n, figures, done: None });
             // The device goes on with the launch that it was just given.
@@ -446,25 +490,29 @@ impl<'r: 's, 's, 'e> Reporter<'r, 's, 'e> {
             if part.from == 0 {
                 self.broken = part.runs.iter().map(|_| AtomicBool::new(false)).collect();
             }
-            if part.n > 0 && self.iterations(&part)?.is_break() {
+            // Nobody else needs them at the end.
+            let threads =
+                |most_often| if most == 0 { self.threads } else { self.threads.min(most_often) };
+            let (reporters, enders) = (threads(REPORTERS), threads(ENDERS));
+            if part.n > 0 && self.iterations(&part, reporters)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
             let Some(done) = part.done else { continue };
             if self.end()?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
-            self.begin_to_end(done);
+            self.begin_to_end(done, enders);
         }
         Ok(ControlFlow::Continue(()))
     }
 
     /// Has the ends of a wave told beside what follows.
-    fn begin_to_end(&mut self, Done { mut wave, trained }: Done<'r>) {
-        let (watch, threads) = (self.watch, self.threads);
+    fn begin_to_end(&mut self, Done { mut wave, trained }: Done<'r>, threads: usize) {
+        let watch = self.watch;
         let broken = std::mem::take(&mut self.broken);
         self.ending = Some(self.scope.spawn(move || {
             trained.store(&wave.runs[0].config.policies[0].name, &mut wave.states)?;
-            Ok(each_whole(&broken, threads.min(ENDERS), |run| {
+            Ok(each_whole(&broken, threads, |run| {
                 watch(wave.runs[run].number, FleetEvent::Finished(&wave.states[run]))
             }))
         }));
@@ -477,10 +525,10 @@ impl<'r: 's, 's, 'e> Reporter<'r, 's, 'e> {
     }
 
     /// Waits for a launch and reports it.
-    fn iterations(&self, part: &Part<'_>) -> Result<ControlFlow<()>> {
+    fn iterations(&self, part: &Part<'_>, threads: usize) -> Result<ControlFlow<()>> {
         let &Part { runs, from, n, ref figures, .. } = part;
         let rows = figures.wait()?;
-        Ok(each_whole(&self.broken, self.threads.min(REPORTERS), |run| {
+        Ok(each_whole(&self.broken, threads, |run| {
             let FleetRun { number, config, .. } = &runs[run];
             let trained = trained_groups(config);
             let mut whole = Vec::with_capacity(n as usize);
