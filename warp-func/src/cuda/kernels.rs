@@ -110,6 +110,11 @@ impl Module {
         }
         Self { loaded: Arc::clone(&self.loaded), device: device.clone() }
     }
+
+    /// The GPU, with the stream of launches.
+    pub(super) fn device(&self) -> &Device {
+        &self.device
+    }
 }
 
 impl Kernels {
@@ -278,8 +283,7 @@ impl Module {
             parameters: parameters.into(),
             sizes: sizes.into(),
             handle,
-            device: self.device.clone(),
-            _module: self.clone(),
+            module: self.clone(),
         })
     }
 }
