@@ -13,6 +13,7 @@ mod epochs;
 #[cfg(test)]
 mod exchange;
 mod few_replicas;
+mod few_replicas_runs;
 mod figures;
 mod gradients;
 mod layout;
@@ -23,9 +24,10 @@ mod shared;
 mod text;
 
 pub(crate) use few_replicas::{
-    FewReplicasFigures, FewReplicasLearner, FewReplicasRoom, FewReplicasSpan,
-    MOST_ITERATIONS as MOST_ITERATIONS_AT_ONCE, PackedRuns, Runs, Trained,
+    FewReplicasLearner, FewReplicasRoom, FewReplicasSpan,
+    MOST_ITERATIONS as MOST_ITERATIONS_AT_ONCE,
 };
+pub(crate) use few_replicas_runs::{FewReplicasFigures, PackedRuns, Runs, Trained};
 pub(super) use multi_agent::{MultiAgentLearner, sources as team_sources};
 pub use text::sources;
 pub(crate) use text::{compiled_in, has_few_replicas, refusal, shares_launches, unsupported};

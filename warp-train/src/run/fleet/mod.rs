@@ -10,6 +10,8 @@ mod combinations;
 mod cuda;
 #[cfg(feature = "cuda")]
 mod cuda_off_policy;
+#[cfg(feature = "cuda")]
+mod cuda_report;
 mod dealt;
 mod ended_run;
 mod ends;
