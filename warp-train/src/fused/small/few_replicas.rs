@@ -16,7 +16,7 @@ use crate::engine::{Iterated, Progress};
 use crate::error::{Error, Result};
 use crate::model::LearnerState;
 use warp_core::DType;
-use warp_data::cuda::Landing;
+use warp_data::cuda::{Landing, Staging};
 use warp_func::cuda::{
     Build, CudaVecEnv, Device, DeviceArray, DeviceStruct, Function, KernelArgs, Kernels, Launch,
     Source,
@@ -65,6 +65,8 @@ pub(crate) struct FewReplicasLearner {
     work: Work,
     /// Where figures come to, and weights.
     landings: [Landing; 2],
+    /// From where weights and schedules go while the launch before is at work.
+    staging: Staging,
     /// Steps of the optimiser made, the same in all runs.
     n_steps: u64,
 }
@@ -119,6 +121,7 @@ impl FewReplicasLearner {
             normaliser: SmallNormaliser::new(gpu, normalised(config), n_parts, room.runs)?,
             work: Work::new(gpu, config, &sizes, room)?,
             landings: Default::default(),
+            staging: Staging::default(),
             places,
             n_steps: 0,
         })
@@ -159,10 +162,11 @@ impl FewReplicasLearner {
     pub(crate) fn load(&mut self, runs: PackedRuns, first_run: usize) -> Result<()> {
         let PackedRuns { runs, weights, moments, normalisers, n_steps } = runs;
         let [own_weights, own_moments @ ..] = &self.parameters;
-        own_weights.push(&weights)?;
+        self.staging.push(own_weights, &weights)?;
         match &moments {
             Some(moments) => {
-                own_moments.iter().zip(moments).try_for_each(|(own, kind)| own.push(kind))?;
+                let mut kinds = own_moments.iter().zip(moments);
+                kinds.try_for_each(|(own, kind)| self.staging.push(own, kind))?;
             }
             None => own_moments.iter().try_for_each(DeviceArray::clear)?,
         }
@@ -170,7 +174,7 @@ impl FewReplicasLearner {
         let words = |seed: &u64| [*seed as u32, (*seed >> 32) as u32];
         let mut seeds: Vec<u32> = runs.seeds.iter().flat_map(words).collect();
         seeds.resize(self.work.seeds.len(), 0);
-        self.work.seeds.push(&seeds)?;
+        self.staging.push(&self.work.seeds, &seeds)?;
         // Two runs share a block as soon as not every run has a multiprocessor to itself.
         let n = runs.seeds.len();
         let alone = n <= self.work.seeds.device().info().n_multiprocessors as usize;
@@ -257,7 +261,7 @@ impl FewReplicasLearner {
     }
 
     /// Fills in the coefficients of `n` iterations; returns how many runs have their own.
-    fn push_schedule(&self, iteration: u64, n: u64) -> Result<usize> {
+    fn push_schedule(&mut self, iteration: u64, n: u64) -> Result<usize> {
         let shape = self.work.schedule.shape();
         let (n_schedules, len) = (shape[0].min(self.runs.configs.len()), shape[1] * shape[2]);
         let mut own = vec![Vec::new(); n_schedules];
@@ -270,7 +274,7 @@ impl FewReplicasLearner {
         })?;
         let mut rows = own.concat();
         rows.resize(self.work.schedule.len(), 0);
-        self.work.schedule.push(&rows)?;
+        self.staging.push(&self.work.schedule, &rows)?;
         Ok(n_schedules)
     }
 
