@@ -257,6 +257,8 @@ fn trials_of_fleets(no_compiler: bool, no_device: bool) -> Vec<Trial> {
     trials.push(fits.with_ignored_flag(no_compiler));
     let breaks = Trial::test("cuda_small_fleet_breaks_as_a_whole", breaks_as_a_whole);
     trials.push(breaks.with_ignored_flag(no_device));
+    let waves = Trial::test("cuda_small_fleet_of_several_waves", waves);
+    trials.push(waves.with_ignored_flag(no_device));
     for (name, keys) in FLEETS {
         let of_fleet = Trial::test(format!("small_compiles: fleet, {name}"), move || {
             compiles(&format!("num_envs = 19\nnum_steps = 32\n{keys}"), 1)
@@ -369,6 +371,22 @@ fn breaks_as_a_whole() -> Result<()> {
     match events.into_inner() {
         ..=4 => Ok(()),
         n => Err(format!("{n} events came, though the first one ended the fleet").into()),
+    }
+}
+
+/// Runs of several waves, each of several launches that are given to the device ahead, end as they do in a wave of their own.
+fn waves() -> Result<()> {
+    let run = |number: usize| -> Result<FleetRun> {
+        let keys = "env_id = \"cartpole\"\nnum_envs = 4\nnum_steps = 32\ntotal_steps = 66560";
+        let config = config(&format!("seed = {}\n{keys}", number % 200))?;
+        Ok(FleetRun { number, swept: Vec::new(), pauses: false, config })
+    };
+    let runs = (0..1200).map(run).collect::<Result<Vec<_>>>()?;
+    let [many, few] = [trained(&runs, 3)?, trained(&runs[..200], 3)?];
+    let differs = |number: &usize| many.get(number) != few.get(&(number % 200));
+    match (0..1200).find(differs) {
+        None if few.len() == 200 => Ok(()),
+        differing => Err(format!("{} runs ended, {differing:?} differs", many.len()).into()),
     }
 }
 
