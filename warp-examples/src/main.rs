@@ -26,6 +26,13 @@ fn main() -> ExitCode {
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn keep_memory() {
     use std::ffi::c_int;
+    // Whoever has said how it is to be is heard.
+    let is_said = |(name, _): (std::ffi::OsString, _)| {
+        name == "GLIBC_TUNABLES" || name.as_encoded_bytes().starts_with(b"MALLOC_")
+    };
+    if std::env::vars_os().any(is_said) {
+        return;
+    }
     const M_TRIM_THRESHOLD: c_int = -1;
     const M_TOP_PAD: c_int = -2;
     const M_MMAP_THRESHOLD: c_int = -3;
@@ -34,7 +41,7 @@ fn keep_memory() {
         fn mallopt(param: c_int, value: c_int) -> c_int;
     }
     for (param, value) in
-        [(M_TRIM_THRESHOLD, 1 << 30), (M_TOP_PAD, 16 << 20), (M_MMAP_THRESHOLD, 32 << 20)]
+        [(M_TRIM_THRESHOLD, 256 << 20), (M_TOP_PAD, 16 << 20), (M_MMAP_THRESHOLD, 32 << 20)]
     {
         // SAFETY: there is no other thread yet; what the allocator does not take, it leaves as it was.
         unsafe { mallopt(param, value) };

@@ -28,13 +28,18 @@ impl Staging {
         let device = array.device();
         // An array of another type or length is refused there.
         let fits = array.dtype() == T::DTYPE && array.len() == data.len() && !data.is_empty();
-        if !fits || array.is_planned() || device.is_idle()? {
+        if !fits || array.is_planned() {
             return array.push(data);
         }
-        let Some(memory) = self.take(device, array.bytes()) else { return array.push(data) };
         let doing = || format!("copying array \"{}\" to the GPU", array.name());
         let turn = device.turn();
+        // Also to ask whether it is idle would end a recording.
         turn.refuse_recording(&doing())?;
+        let memory = if device.is_idle()? { None } else { self.take(device, array.bytes()) };
+        let Some(memory) = memory else {
+            drop(turn);
+            return array.push(data);
+        };
         let start = memory.start().cast::<T>();
         // SAFETY: there is room for all elements, whose places are aligned as pages are, and no copy reads them any more.
         let staged = unsafe {
@@ -43,10 +48,17 @@ impl Staging {
         };
         // SAFETY: the array has as many elements of this type; `staged` is neither changed nor freed before the mark behind
         // the copy is past.
-        unsafe { result::memcpy_htod_async(array.ptr(), staged, device.stream().cu_stream()) }
-            .map_err(|e| device_error(&doing(), e))?;
-        drop(turn);
-        self.memory.push((memory, device.mark()?));
+        let copied =
+            unsafe { result::memcpy_htod_async(array.ptr(), staged, device.stream().cu_stream()) };
+        let copied = copied.map_err(|e| device_error(&doing(), e));
+        match copied.and_then(|()| device.mark_in(&turn)) {
+            Ok(mark) => self.memory.push((memory, mark)),
+            Err(error) => {
+                // The GPU may still read it.
+                std::mem::forget(memory);
+                return Err(error);
+            }
+        }
         Ok(())
     }
 

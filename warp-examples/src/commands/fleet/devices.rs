@@ -5,7 +5,8 @@ use crate::commands::{Device, learner_on, thread_count};
 use anyhow::{Result, anyhow};
 use warp_func::{Entry, Registry};
 use warp_train::TrainConfig;
-use warp_train::fleet::{DealtFleet, FleetLearner, ThreadFleet};
+use warp_train::fleet::{DealtFleet, FleetLearner, FleetRun, ThreadFleet, launches};
+use warp_train::world::World;
 
 /// The devices of these names; to open a GPU takes a while, so all are opened at the same time.
 pub(super) fn open(names: &[String]) -> Result<Vec<Device>> {
@@ -35,7 +36,12 @@ pub(super) fn registries(devices: &[Device], registry: &Registry) -> Vec<Registr
     devices.iter().map(|device| device.registry(registry)).collect()
 }
 
-/// What trains `n_runs` runs of which `first` is one on all `devices`, each with its registry.
+/// How many of `runs` this process trains in the first launch.
+pub(super) fn first_launch(runs: &[FleetRun], world: &World) -> usize {
+    launches(runs).first().map_or(0, Vec::len).div_ceil(world.size())
+}
+
+/// What trains `n_runs` runs at first, of which `first` is one, on all `devices`, each with its registry.
 pub(super) fn learner<'a>(
     args: &TrainArgs,
     (first, n_runs): (&TrainConfig, usize),

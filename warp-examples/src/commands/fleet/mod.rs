@@ -86,7 +86,12 @@ fn write(
     let halving = halving(args, first)?;
     let (devices, why) = devices::chosen(devices, args, entry)?;
     let registries = devices::registries(&devices, registry);
-    let mut learner = devices::learner(args, (first, runs.len()), &devices, &registries)?;
+    let mut learner = devices::learner(
+        args,
+        (first, devices::first_launch(&runs, world)),
+        &devices,
+        &registries,
+    )?;
     if !why.is_empty() {
         tell(&why);
     }

@@ -6,7 +6,6 @@ use super::{Device, TrainArgs, devices};
 use crate::Outcome;
 use crate::commands::stop::Stop;
 use anyhow::Result;
-use std::collections::BTreeSet;
 use warp_func::Registry;
 use warp_train::fleet::{Fleet, Told, together};
 use warp_train::world::{PATIENCE, World};
@@ -28,8 +27,7 @@ pub(super) fn train(
     let registries = devices::registries(devices, registry);
     let stop = Stop::listen()?;
     together(&fleet, world, &|| stop.is_asked(), |together| {
-        let n_runs = own.as_ref().map_or(runs.len(), BTreeSet::len);
-        let runs_like = (&runs[0].config, n_runs);
+        let runs_like = (&runs[0].config, devices::first_launch(&runs, world));
         let mut learner = devices::learner(args, runs_like, devices, &registries)?;
         let rounds = Rounds { runs: &runs, own, halving, fleet: &fleet, shows: false };
         rounds.train(&mut learner, together)

@@ -39,6 +39,8 @@ pub struct CudaFleet<'a> {
     threads: usize,
     /// Of the one that all threads and the driver work for until its first launch is begun: the sooner the device has work.
     beginning: Mutex<()>,
+    /// For second halves, once there have been some.
+    other: Mutex<Option<Kernels>>,
     /// What launches have left on the device.
     left: Mutex<Vec<Box<dyn Any + Send>>>,
     /// Gives that back.
@@ -80,6 +82,7 @@ impl<'a> CudaFleet<'a> {
             others,
             threads: threads.max(1),
             beginning: Mutex::default(),
+            other: Mutex::default(),
             left: Mutex::default(),
             leaving: Background::default(),
             loading: Background::default(),
@@ -277,7 +280,7 @@ impl CudaFleet<'_> {
         watch: &Watch<'_>,
     ) -> Result<ControlFlow<()>> {
         let (first, second) = runs.split_at(runs.len().div_ceil(2));
-        let other_kernels = kernels.on_other_stream()?;
+        let other_kernels = self.on_other_stream(kernels)?;
         let other = self.registry.on_gpu(&other_kernels, Build::Parity);
         // What ends one half ends both.
         let stop = AtomicBool::new(false);
@@ -298,6 +301,15 @@ impl CudaFleet<'_> {
         });
         let (first, second) = (first?, second?);
         Ok(if first.is_break() { first } else { second })
+    }
+
+    /// `kernels` on the stream of the second halves of all launches.
+    fn on_other_stream(&self, kernels: &Kernels) -> Result<Kernels> {
+        let mut other = self.other.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*other {
+            Some(other) => Ok(other.clone()),
+            None => Ok(other.insert(kernels.on_other_stream()?).clone()),
+        }
     }
 
     /// Trains `runs` to their ends, wave after wave: while the device is at one, the host reports the one

@@ -196,6 +196,24 @@ mod tests {
     }
 
     #[test]
+    fn settings_are_told_apart_wherever_they_begin() {
+        let all = ["", "hidden = [32]", "num_envs = 5"].map(|keys| run(0, keys).config);
+        for [first, second] in
+            [[COMPARED, COMPARED + 1], [1, 2 * COMPARED], [COMPARED - 1, 2 * COMPARED + 7]]
+        {
+            let seeded = |number: usize| {
+                let place = usize::from(number >= first) + usize::from(number >= second);
+                let mut config = all[place].clone();
+                config.run.seed = number as u64;
+                FleetRun { number, swept: Vec::new(), pauses: false, config }
+            };
+            let runs: Vec<_> = (0..2 * COMPARED + 9).map(seeded).collect();
+            assert_eq!(settings(&runs), [0..first, first..second, second..runs.len()]);
+        }
+        assert!(settings(&[]).is_empty());
+    }
+
+    #[test]
     fn every_run_is_dealt_once_and_every_launch_evenly() {
         let keys = (0..24).map(|i| format!("seed = {i}\nhidden = [{}]", 8 + i % 2));
         let runs: Vec<_> = keys.enumerate().map(|(i, keys)| run(5 + i, &keys)).collect();
