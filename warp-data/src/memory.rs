@@ -124,20 +124,18 @@ fn number(text: &str, name: &str) -> Option<u64> {
     rest.split_whitespace().next()?.parse().ok()
 }
 
-/// Bytes that were found free without asking, since it was asked last.
-static UNASKED: AtomicU64 = AtomicU64::new(0);
-/// How many there may be. To ask takes a quarter of a millisecond, far longer than to allocate a little.
-const MOST_UNASKED: u64 = 16 << 20;
+/// Bytes that may be found free without asking again. To ask takes a quarter of a millisecond, far longer than to allocate
+/// a little, and more where many threads ask.
+static UNASKED: AtomicU64 = AtomicU64::new(LEAST_UNASKED);
+/// How many there are before anybody has asked, and where little is free.
+const LEAST_UNASKED: u64 = 16 << 20;
+/// The part of what was free when it was asked last that may be found free after it.
+const PART_UNASKED: u64 = 256;
 
 /// Whether `needed` bytes are so few that nobody is asked, with those of before.
 fn is_little(needed: u128, unasked: &AtomicU64) -> bool {
-    let Ok(needed) = u64::try_from(needed) else { return false };
-    let before = unasked.fetch_add(needed.min(MOST_UNASKED), Ordering::Relaxed);
-    let little = before.saturating_add(needed) <= MOST_UNASKED;
-    if !little {
-        unasked.store(0, Ordering::Relaxed);
-    }
-    little
+    let left = |left: u64| left.checked_sub(u64::try_from(needed).ok()?);
+    unasked.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left).is_ok()
 }
 
 /// Checks that `needed` bytes for `what` are free, as far as is known; `lower` names the setting that would help.
@@ -149,7 +147,9 @@ pub fn check(what: &str, needed: u128, lower: &str) -> Result<()> {
         return Ok(());
     }
     // An allocation beyond isize::MAX bytes is impossible even where nobody says what is free.
-    let free = available().unwrap_or(isize::MAX as u64);
+    let free = available();
+    UNASKED.store(free.map_or(0, |free| free / PART_UNASKED).max(LEAST_UNASKED), Ordering::Relaxed);
+    let free = free.unwrap_or(isize::MAX as u64);
     if needed <= u128::from(free) {
         return Ok(());
     }
@@ -204,15 +204,11 @@ mod tests {
 
     #[test]
     fn little_is_allocated_without_asking_but_not_for_ever() {
-        let unasked = AtomicU64::new(0);
-        let piece = u128::from(MOST_UNASKED / 4);
-        for _ in 0..3 {
-            assert!((0..4).all(|_| is_little(piece, &unasked)));
-            assert!(!is_little(piece, &unasked));
-        }
-        assert!(
-            !is_little(u128::from(MOST_UNASKED) + 1, &unasked) && !is_little(u128::MAX, &unasked)
-        );
+        let unasked = AtomicU64::new(LEAST_UNASKED);
+        let piece = u128::from(LEAST_UNASKED / 4);
+        assert!(!is_little(4 * piece + 1, &unasked) && !is_little(u128::MAX, &unasked));
+        assert!((0..4).all(|_| is_little(piece, &unasked)));
+        assert!(!is_little(piece, &unasked) && !is_little(1, &unasked) && is_little(0, &unasked));
     }
 
     #[test]

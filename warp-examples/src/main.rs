@@ -1,5 +1,8 @@
 //! The `warp` command with the environments of `warp-envs`.
-#![expect(unsafe_code, reason = "sets an environment variable before there are threads")]
+#![expect(
+    unsafe_code,
+    reason = "sets an environment variable before there are threads, and how they share memory"
+)]
 
 use std::process::ExitCode;
 
@@ -13,5 +16,38 @@ fn main() -> ExitCode {
         // SAFETY: there is no other thread yet.
         unsafe { std::env::set_var(NCCL_NVLS_ENABLE, "0") };
     }
+    keep_memory();
     warp_examples::run(warp_envs::registry())
 }
+
+/// Lets threads keep the memory that they have got from the system. glibc would ask for a few pages at a time, give them
+/// back, and change the process's map for that each time, for which all threads wait: a fleet on several GPUs has over
+/// a hundred, which initialise weights in a third of the time like this.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn keep_memory() {
+    use std::ffi::c_int;
+    // Whoever has said how it is to be is heard.
+    let is_said = |(name, _): (std::ffi::OsString, _)| {
+        name == "GLIBC_TUNABLES" || name.as_encoded_bytes().starts_with(b"MALLOC_")
+    };
+    if std::env::vars_os().any(is_said) {
+        return;
+    }
+    const M_TRIM_THRESHOLD: c_int = -1;
+    const M_TOP_PAD: c_int = -2;
+    const M_MMAP_THRESHOLD: c_int = -3;
+    // SAFETY: declared as in malloc.h.
+    unsafe extern "C" {
+        fn mallopt(param: c_int, value: c_int) -> c_int;
+    }
+    for (param, value) in
+        [(M_TRIM_THRESHOLD, 256 << 20), (M_TOP_PAD, 16 << 20), (M_MMAP_THRESHOLD, 32 << 20)]
+    {
+        // SAFETY: there is no other thread yet; what the allocator does not take, it leaves as it was.
+        unsafe { mallopt(param, value) };
+    }
+}
+
+/// Other allocators do so by themselves, or have their own ways.
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+fn keep_memory() {}

@@ -7,8 +7,8 @@ mod cuda_cases;
 
 use cuda_cases::small::{compiles, near, near_in_minibatches, resumes};
 use cuda_cases::{
-    Case, Result, STEPS, config, distance, near_in_bf16, no_compiler, no_device, registry,
-    resumes_in_bf16, schedules_end_as_numbers, steps,
+    Case, Result, STEPS, config, near_in_bf16, no_compiler, no_device, registry, resumes_in_bf16,
+    schedules_end_as_numbers, sorted, steps,
 };
 use libtest_mimic::{Arguments, Trial};
 use std::collections::BTreeMap;
@@ -257,6 +257,8 @@ fn trials_of_fleets(no_compiler: bool, no_device: bool) -> Vec<Trial> {
     trials.push(fits.with_ignored_flag(no_compiler));
     let breaks = Trial::test("cuda_small_fleet_breaks_as_a_whole", breaks_as_a_whole);
     trials.push(breaks.with_ignored_flag(no_device));
+    let waves = Trial::test("cuda_small_fleet_of_several_waves", waves);
+    trials.push(waves.with_ignored_flag(no_device));
     for (name, keys) in FLEETS {
         let of_fleet = Trial::test(format!("small_compiles: fleet, {name}"), move || {
             compiles(&format!("num_envs = 19\nnum_steps = 32\n{keys}"), 1)
@@ -345,7 +347,7 @@ fn trained(runs: &[FleetRun], threads: usize) -> Result<BTreeMap<usize, LearnerS
     let ends = Mutex::new(BTreeMap::new());
     launched(runs, threads, &|number, event| {
         if let (FleetEvent::Finished(state), Ok(mut ends)) = (event, ends.lock()) {
-            ends.insert(number, state.clone());
+            ends.insert(number, sorted(state.clone()));
         }
         ControlFlow::Continue(())
     })?;
@@ -369,6 +371,22 @@ fn breaks_as_a_whole() -> Result<()> {
     match events.into_inner() {
         ..=4 => Ok(()),
         n => Err(format!("{n} events came, though the first one ended the fleet").into()),
+    }
+}
+
+/// Runs of several waves, each of several launches that are given to the device ahead, end as they do in a wave of their own.
+fn waves() -> Result<()> {
+    let run = |number: usize| -> Result<FleetRun> {
+        let keys = "env_id = \"cartpole\"\nnum_envs = 4\nnum_steps = 32\ntotal_steps = 66560";
+        let config = config(&format!("seed = {}\n{keys}", number % 200))?;
+        Ok(FleetRun { number, swept: Vec::new(), pauses: false, config })
+    };
+    let runs = (0..1200).map(run).collect::<Result<Vec<_>>>()?;
+    let [many, few] = [trained(&runs, 3)?, trained(&runs[..200], 3)?];
+    let differs = |number: &usize| many.get(number) != few.get(&(number % 200));
+    match (0..1200).find(differs) {
+        None if few.len() == 200 => Ok(()),
+        differing => Err(format!("{} runs ended, {differing:?} differs", many.len()).into()),
     }
 }
 
@@ -401,6 +419,18 @@ fn registry_on_gpu() -> Result<Registry> {
     Ok(registry().on_gpu(&kernels, Build::Parity))
 }
 
+/// ||a - b|| / ||b - c||: how far weights are from those `expected`, which have moved away from `begun`.
+fn moved_apart(found: &LearnerState, expected: &LearnerState, begun: &LearnerState) -> f64 {
+    let all = |state: &LearnerState| -> Vec<f32> {
+        state.weights.iter().flat_map(|tensor| tensor.data.clone()).collect()
+    };
+    let (found, expected, begun) = (all(found), all(expected), all(begun));
+    let squared = |a: &[f32], b: &[f32]| -> f64 {
+        a.iter().zip(b).map(|(a, b)| f64::from(a - b).powi(2)).sum()
+    };
+    (squared(&found, &expected) / squared(&expected, &begun)).sqrt()
+}
+
 /// A run's weights do not depend on how many others share its launch, nor, up to eight replicas, on whether it is of
 /// a fleet; with more they are near.
 fn fleet(keys: &str, n_envs: usize, n_iterations: u64) -> Result<()> {
@@ -428,11 +458,14 @@ fn fleet(keys: &str, n_envs: usize, n_iterations: u64) -> Result<()> {
     let many = train(&runs)?;
     let few = train(&[run(0, 303)?, run(1, 304)?])?;
     let alone = train(&[run(0, 6)?])?;
+    // Moments stay on the device.
     let by_itself = by_itself(&run(0, 6)?.config, n_iterations)?;
+    let by_itself = sorted(LearnerState { optimizer: Vec::new(), ..by_itself });
     if many.len() != 300 || many.get(&298) != few.get(&0) || many.get(&299) != few.get(&1) {
         return Err("a run of a large fleet differs from that of a small one".into());
     }
-    let apart = alone.get(&0).map_or(Ok(f64::MAX), |state| distance(state, &by_itself))?;
+    let begun = sorted(CudaLearner::new(&run(0, 6)?.config, 1)?.state());
+    let apart = alone.get(&0).map_or(f64::MAX, |state| moved_apart(state, &by_itself, &begun));
     let same = if n_envs <= 8 { alone.get(&0) == Some(&by_itself) } else { apart < 0.1 };
     if many.get(&1) != alone.get(&0) || !same {
         return Err(format!("a run of a fleet differs from the run by itself by {apart}").into());

@@ -242,6 +242,23 @@ impl DeviceArray {
             .map_err(|e| device_error(&doing(), e))
     }
 
+    /// Makes all elements zero, on the device.
+    ///
+    /// # Errors
+    /// A driver that refuses.
+    pub fn clear(&self) -> Result<()> {
+        if self.is_planned() || self.is_empty() {
+            return Ok(());
+        }
+        self.device().bind()?;
+        let mut turn = self.device().turn();
+        turn.keep(|| self.clone());
+        let stream = self.device().stream().cu_stream();
+        // SAFETY: the array has as many bytes.
+        unsafe { result::memset_d8_async(self.ptr(), 0, self.bytes(), stream) }
+            .map_err(|e| device_error(&format!("clearing array \"{}\"", self.name), e))
+    }
+
     /// Copies the array into `data` and waits until everything before that has finished.
     ///
     /// # Errors

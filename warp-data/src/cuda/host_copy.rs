@@ -141,7 +141,7 @@ fn starts(arrays: &[DeviceArray]) -> impl Iterator<Item = usize> {
 
 /// Bytes of the host that the driver keeps in their place, so that a GPU writes there by itself.
 #[derive(Debug)]
-struct Pinned {
+pub(super) struct Pinned {
     start: NonNull<u8>,
     bytes: usize,
     device: Device,
@@ -154,13 +154,22 @@ unsafe impl Sync for Pinned {}
 
 impl Pinned {
     /// Nothing if the driver or the system does not allow it.
-    fn zeros(device: &Device, bytes: usize) -> Option<Self> {
+    pub(super) fn zeros(device: &Device, bytes: usize) -> Option<Self> {
         // SAFETY: the memory is this value's until it is dropped. The size is not zero.
         let start = unsafe { result::malloc_host(bytes.max(1), 0) }.ok()?;
         let start = NonNull::<u8>::new(start.cast())?;
         // SAFETY: that many bytes, which nobody else knows yet.
         unsafe { start.write_bytes(0, bytes) };
         Some(Self { start, bytes, device: device.clone() })
+    }
+
+    /// Where it begins.
+    pub(super) fn start(&self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 }
 

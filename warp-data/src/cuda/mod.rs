@@ -3,7 +3,8 @@
 //! [`Device`] is the GPU with its stream, [`DeviceArray`] one array, [`DeviceStore`] all arrays of a
 //! [`Plan`](crate::Plan), [`DeviceLog`] some of them over time, [`Graph`] launches that are replayed, [`Window`]
 //! memory that several GPUs can access, [`Mark`] a position in the order of the stream, [`HostCopy`] arrays on
-//! their way to the host. Numbers are copied between host and device only by `push`, `pull` and [`Landing::copy`].
+//! their way to the host. Numbers are copied between host and device only by `push`, `pull`, [`Landing::copy`] and
+//! [`Staging::push`].
 
 mod array;
 mod device;
@@ -17,6 +18,7 @@ mod nccl;
 mod nccl_library;
 mod order;
 mod peers;
+mod staging;
 mod store;
 
 /// The CUDA bindings, re-exported so that versions agree.
@@ -33,4 +35,5 @@ pub use nccl::{Communicator, exit_if_aborted, nccl_name};
 pub use nccl_library::{WARP_NCCL, nccl_version};
 pub use order::Mark;
 pub use peers::{Offer, Window};
+pub use staging::Staging;
 pub use store::DeviceStore;

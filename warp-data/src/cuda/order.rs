@@ -1,7 +1,7 @@
 //! Order between a device's stream and streams of other libraries, without a host that waits.
 #![expect(unsafe_code, reason = "streams of other libraries have handles that they say")]
 
-use super::device::{Device, device_error};
+use super::device::{Device, Turn, device_error};
 use crate::error::Result;
 use cudarc::driver::{CudaEvent, sys};
 
@@ -31,12 +31,15 @@ impl Device {
     /// # Errors
     /// A driver that refuses.
     pub fn mark(&self) -> Result<Mark> {
-        let turn = self.turn();
+        self.mark_in(&self.turn())
+    }
+
+    /// The same in a turn of the calling thread.
+    pub(super) fn mark_in(&self, turn: &Turn<'_>) -> Result<Mark> {
         turn.refuse_recording("marking a place in the stream's order")?;
         let fail = |e| device_error("marking a place in the stream's order", e);
         let event = self.context().new_event(None).map_err(fail)?;
         event.record(self.stream()).map_err(fail)?;
-        drop(turn);
         Ok(Mark(event))
     }
 

@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::Read;
+use std::panic::resume_unwind;
 use std::path::Path;
 use warp_core::toml::Table;
 use warp_data::file;
@@ -126,14 +127,9 @@ pub fn label(swept: &Table) -> String {
 /// The runs of each combination of swept values, in the order of the fleet.
 #[must_use]
 pub fn combinations(listed: &[Listed]) -> Vec<(&Table, Vec<usize>)> {
-    let mut found: Vec<(&Table, Vec<usize>)> = Vec::new();
-    for one in listed {
-        match found.iter_mut().find(|(swept, _)| **swept == one.swept) {
-            Some((_, runs)) => runs.push(one.run),
-            None => found.push((&one.swept, vec![one.run])),
-        }
-    }
-    found
+    let found = warp_train::fleet::combinations(listed.iter().map(|one| &one.swept));
+    let numbers = |places: Vec<usize>| places.iter().map(|place| listed[*place].run).collect();
+    found.into_iter().map(|(swept, places)| (swept, numbers(places))).collect()
 }
 
 /// The curves of the runs `listed` of the fleet in `folder`.
@@ -170,7 +166,7 @@ pub fn curves(folder: &Path, config: &TrainConfig, listed: &[Listed]) -> Result<
     let keys: Vec<Vec<&str>> = figures.iter().map(|(_, keys)| keys.clone()).collect();
     let (runs, _) = read(folder, Axis::Steps, &keys)?;
     let combinations = combinations(listed);
-    let panel = |(i, (title, _)): (usize, &(String, Vec<&str>))| {
+    let panel = &|(i, (title, _)): (usize, &(String, Vec<&str>))| {
         let lines = combinations.iter().enumerate().flat_map(|(colour, (swept, members))| {
             let curves: Vec<Points> =
                 members.iter().filter_map(|run| Some(runs.get(run)?[i].clone())).collect();
@@ -180,7 +176,12 @@ pub fn curves(folder: &Path, config: &TrainConfig, listed: &[Listed]) -> Result<
         });
         Panel { title: title.clone(), lines: lines.collect(), ..Panel::default() }
     };
-    let panels = figures.iter().enumerate().map(panel).collect();
+    // Each looks at all runs.
+    let panels = std::thread::scope(|scope| {
+        let figures = figures.iter().enumerate();
+        let panels: Vec<_> = figures.map(|figure| scope.spawn(move || panel(figure))).collect();
+        panels.into_iter().map(|made| made.join().unwrap_or_else(|p| resume_unwind(p))).collect()
+    });
     let (env, algorithm) = (&config.run.env_id, config.algorithm().to_uppercase());
     let n = listed.len();
     let title = format!("{env}, {algorithm}, {n} runs: mean, {}", Band::Confidence.title());

@@ -66,13 +66,17 @@ impl Drop for Begun {
     }
 }
 
-/// Machine code that is loaded; cloning it clones the handle.
+/// Machine code that is loaded, for launches on a stream of its GPU; cloning it clones the handle.
 #[derive(Debug, Clone)]
-pub struct Module(Arc<Loaded>);
+pub struct Module {
+    loaded: Arc<Loaded>,
+    device: Device,
+}
 
 #[derive(Debug)]
 struct Loaded {
-    device: Device,
+    /// Streams of one GPU on which its kernels are launched.
+    devices: Mutex<Vec<Device>>,
     handle: sys::CUmodule,
     name: String,
     text: String,
@@ -87,12 +91,29 @@ unsafe impl Sync for Loaded {}
 
 impl Drop for Loaded {
     fn drop(&mut self) {
+        let devices = self.devices.get_mut().unwrap_or_else(PoisonError::into_inner);
         // Its kernels may still run; nothing can be done about an error here.
-        let _ = self.device.synchronize();
-        if self.device.bind().is_ok() {
+        devices.iter().for_each(|device| drop(device.synchronize()));
+        if devices.first().is_some_and(|device| device.bind().is_ok()) {
             // SAFETY: loaded once by `Kernels::load`; every function of it holds this module.
             let _ = unsafe { result::module::unload(self.handle) };
         }
+    }
+}
+
+impl Module {
+    /// The same machine code, launched on the stream of `device`, which is the same GPU.
+    fn on(&self, device: &Device) -> Self {
+        let mut devices = self.loaded.devices.lock().unwrap_or_else(PoisonError::into_inner);
+        if !devices.iter().any(|known| Arc::ptr_eq(known.stream(), device.stream())) {
+            devices.push(device.clone());
+        }
+        Self { loaded: Arc::clone(&self.loaded), device: device.clone() }
+    }
+
+    /// The GPU, with the stream of launches.
+    pub(super) fn device(&self) -> &Device {
+        &self.device
     }
 }
 
@@ -102,6 +123,14 @@ impl Kernels {
     pub fn new(device: &Device) -> Self {
         let (loaded, begun) = (Arc::default(), Arc::default());
         Self { device: device.clone(), loaded, begun, seconds: Seconds::default() }
+    }
+
+    /// The same kernels on another stream of their GPU, of which none is loaded twice.
+    ///
+    /// # Errors
+    /// A driver that refuses.
+    pub fn on_other_stream(&self) -> Result<Self> {
+        Ok(Self { device: Device::open(self.device.info().ordinal)?, ..self.clone() })
     }
 
     /// The device that they run on.
@@ -182,7 +211,7 @@ impl Kernels {
         if compiled {
             self.seconds.now().compiling += waited;
         }
-        Ok(keys.iter().map(|key| loaded[key].clone()).collect())
+        Ok(keys.iter().map(|key| loaded[key].on(&self.device)).collect())
     }
 
     /// The machine code of `units`, from threads that have begun with it or from new ones.
@@ -214,10 +243,11 @@ impl Kernels {
             .map_err(|e| cuda(&format!("loading the machine code of {}", source.name), e))?;
         let headers = source.headers.iter().map(|(_, text)| text.as_str());
         let text = headers.chain([source.text.as_str()]).collect::<Vec<_>>().join("\n");
-        let (device, name, seconds) =
-            (self.device.clone(), source.name.clone(), self.seconds.clone());
+        let (devices, name) = (Mutex::new(vec![self.device.clone()]), source.name.clone());
+        let seconds = self.seconds.clone();
         seconds.now().loading += started.elapsed().as_secs_f64();
-        Ok(Module(Arc::new(Loaded { device, handle, name, text, seconds })))
+        let loaded = Arc::new(Loaded { devices, handle, name, text, seconds });
+        Ok(Module { loaded, device: self.device.clone() })
     }
 }
 
@@ -230,13 +260,13 @@ impl Module {
         let started = Instant::now();
         let missing = || Error::Launch {
             kernel: name.into(),
-            reason: format!("{} defines no such kernel", self.0.name),
+            reason: format!("{} defines no such kernel", self.loaded.name),
         };
-        let parameters = signature::parse(&self.0.text, name).ok_or_else(missing)?;
-        self.0.device.bind()?;
+        let parameters = signature::parse(&self.loaded.text, name).ok_or_else(missing)?;
+        self.device.bind()?;
         let c_name = CString::new(name).map_err(|_| missing())?;
-        // SAFETY: the module is loaded as long as `self.0` lives.
-        let handle = unsafe { result::module::get_function(self.0.handle, c_name) }
+        // SAFETY: the module is loaded as long as `self.loaded` lives.
+        let handle = unsafe { result::module::get_function(self.loaded.handle, c_name) }
             .map_err(|_| missing())?;
         let sizes = (0..parameters.len())
             .map(|i| parameter_size(handle, i))
@@ -247,14 +277,13 @@ impl Module {
         unsafe { sys::cuFuncLoad(handle) }
             .result()
             .map_err(|e| cuda(&format!("loading {name}"), e))?;
-        self.0.seconds.now().loading += started.elapsed().as_secs_f64();
+        self.loaded.seconds.now().loading += started.elapsed().as_secs_f64();
         Ok(Function {
             name: name.into(),
             parameters: parameters.into(),
             sizes: sizes.into(),
             handle,
-            device: self.0.device.clone(),
-            _module: self.clone(),
+            module: self.clone(),
         })
     }
 }

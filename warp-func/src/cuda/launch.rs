@@ -18,9 +18,8 @@ pub struct Function {
     /// Sizes in bytes, as the driver knows them.
     pub(super) sizes: Arc<[usize]>,
     pub(super) handle: sys::CUfunction,
-    pub(super) device: Device,
     /// Keeps the machine code loaded.
-    pub(super) _module: Module,
+    pub(super) module: Module,
 }
 
 // SAFETY: a function handle may be used from any thread that has made its context current, which
@@ -52,6 +51,10 @@ impl Launch {
 }
 
 impl Function {
+    fn device(&self) -> &Device {
+        self.module.device()
+    }
+
     /// The kernel's name.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -65,17 +68,17 @@ impl Function {
     /// Arguments that do not fit the kernel's, or a launch that the driver refuses.
     pub fn launch(&self, launch: &Launch, args: &[Arg]) -> Result<()> {
         self.check(args)?;
-        if self.device.is_planning() && args.iter().any(Arg::is_planned) {
+        if self.device().is_planning() && args.iter().any(Arg::is_planned) {
             return Ok(());
         }
-        self.device.bind()?;
+        self.device().bind()?;
         self.allow_shared(launch.shared_bytes)?;
         let mut pointers: Vec<*mut c_void> = args.iter().map(Arg::address).collect();
         let (grid, block) = ((launch.blocks, 1, 1), (launch.threads, 1, 1));
-        let (shared, stream) = (launch.shared_bytes, self.device.stream().cu_stream());
-        let mut turn = self.device.turn();
+        let (shared, stream) = (launch.shared_bytes, self.device().stream().cu_stream());
+        let mut turn = self.device().turn();
         turn.keep(|| (self.clone(), args.to_vec()));
-        // SAFETY: the function is loaded as long as `_module` lives. Number, sizes and kinds of the
+        // SAFETY: the function is loaded as long as `module` lives. Number, sizes and kinds of the
         // arguments are the kernel's, as checked above, and every address is one of a living array;
         // arrays are at least as long as the caller says that the kernel needs, and stay allocated
         // until the stream has passed them: freeing waits for the stream, and a graph keeps them.
@@ -101,9 +104,9 @@ impl Function {
     /// # Errors
     /// A driver that refuses.
     pub fn blocks_per_multiprocessor(&self, launch: &Launch) -> Result<u32> {
-        self.device.bind()?;
+        self.device().bind()?;
         self.allow_shared(launch.shared_bytes)?;
-        // SAFETY: the function is loaded as long as `_module` lives.
+        // SAFETY: the function is loaded as long as `module` lives.
         let blocks = unsafe {
             result::occupancy::max_active_block_per_multiprocessor(
                 self.handle,
@@ -122,7 +125,7 @@ impl Function {
     pub fn registers_and_local(&self) -> Result<(u32, u32)> {
         use sys::CUfunction_attribute as Attribute;
         let attribute = |attribute| {
-            // SAFETY: the function is loaded as long as `_module` lives.
+            // SAFETY: the function is loaded as long as `module` lives.
             let value = unsafe { result::function::get_function_attribute(self.handle, attribute) };
             value
                 .map(i32::unsigned_abs)
@@ -140,7 +143,7 @@ impl Function {
             return Ok(());
         }
         let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-        // SAFETY: the function is loaded as long as `_module` lives.
+        // SAFETY: the function is loaded as long as `module` lives.
         unsafe { result::function::set_function_attribute(self.handle, attribute, bytes as i32) }
             .map_err(|e| {
                 self.failed(&format!("asking for {bytes} bytes of shared memory"), &e.to_string())

@@ -114,6 +114,13 @@ impl Entry {
         Self { gpu: Some((kernels.clone(), build)), ..self.clone() }
     }
 
+    /// The kernels of the GPU on which [`Entry::make`] creates it, if that is one.
+    #[cfg(feature = "cuda")]
+    #[must_use]
+    pub fn kernels(&self) -> Option<&crate::cuda::Kernels> {
+        self.gpu.as_ref().map(|(kernels, _)| kernels)
+    }
+
     /// The same environment, made on the host.
     #[must_use]
     pub fn on_host(&self) -> Self {

@@ -45,7 +45,7 @@ pub fn units(config: &TrainConfig, env: &EnvKernels, info: &DeviceInfo) -> Resul
     let own = match OnDevice::path_of(config, env) {
         Path::Small => released(small::run_sources(config, env).into()),
         Path::FewReplicas => {
-            released(vec![small::alone_source(config, env, info.n_multiprocessors)])
+            released(vec![small::fleet_source(config, env, 1, info.n_multiprocessors)])
         }
         Path::Team => released(small::team_sources(config, env)),
         Path::Wide => {
@@ -61,6 +61,18 @@ pub fn units(config: &TrainConfig, env: &EnvKernels, info: &DeviceInfo) -> Resul
     let rank = |name: &str| LONG.iter().position(|long| *long == name).unwrap_or(LONG.len());
     units.sort_by_key(|(unit, _)| rank(&unit.name));
     Ok(units)
+}
+
+/// The same of a fleet, of which `runs` runs like that of `config` share a launch.
+pub(crate) fn fleet_units(
+    config: &TrainConfig,
+    env: &EnvKernels,
+    runs: usize,
+    info: &DeviceInfo,
+) -> Vec<Unit> {
+    let executor = ExecutorPart::FIRST.map(|part| (env.executor(part), Build::Parity));
+    let own = small::fleet_source(config, env, runs, info.n_multiprocessors);
+    std::iter::once((own, Build::Release)).chain(executor).collect()
 }
 
 fn released(sources: Vec<Source>) -> Vec<Unit> {

@@ -26,11 +26,14 @@ use crate::model::LearnerState;
 use crate::network::foreign::MakeForeign;
 use crate::world::Carrier;
 use mixed::MixedLearner;
-use small::{FewReplicasLearner, FewReplicasRoom, MultiAgentLearner, PackedRuns, SmallLearner};
+use small::{
+    FewReplicasLearner, FewReplicasRoom, MultiAgentLearner, PackedRuns, Runs, SmallLearner,
+};
 use warp_func::VecEnv;
 use warp_func::cuda::{Build, CudaVecEnv, DeviceEnvs, EnvKernels, Source};
 use wide::{NetworkBackend, WideLearner};
 
+pub(crate) use ahead::fleet_units;
 pub use ahead::{compile_ahead, units};
 pub use gradients::{CudaGradients, Products};
 pub(crate) use small::MOST_ITERATIONS;
@@ -112,7 +115,8 @@ impl OnDevice {
                     FewReplicasRoom { runs: 1, schedules: 1 },
                 )?;
                 let state = std::slice::from_ref(state);
-                learner.load(PackedRuns::new(vec![config.clone()], state, 1)?, 0)?;
+                let runs = Runs::new(std::iter::once(config), true);
+                learner.load(PackedRuns::new(runs, state, 1)?, 0)?;
                 Self::FewReplicas(Box::new(learner))
             }
             Path::Small => Self::Small(Box::new(SmallLearner::new(config, envs, state)?)),

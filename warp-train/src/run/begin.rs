@@ -5,7 +5,11 @@
 //! instead.
 
 use crate::algorithm::{PolicyConfig, PolicyPlan};
+#[cfg(feature = "cuda")]
+use crate::config::weights::initial_weights;
 use crate::config::{Shards, Sharing, TrainConfig};
+#[cfg(feature = "cuda")]
+use crate::engine::rollout::normalise::Normaliser;
 use crate::engine::rollout::normalise::RunningMoments;
 use crate::engine::{REPLAY_HEAD, UPDATES};
 use crate::error::{Error, Result};
@@ -101,7 +105,33 @@ pub(crate) fn begin(
 /// As [`begin`], or environments that can't be made.
 #[cfg(feature = "cuda")]
 pub(crate) fn state(config: &TrainConfig, registry: &Registry) -> Result<LearnerState> {
-    let mut state = native::learner(config, 1)?.state();
+    begun(native::learner(config, 1)?.state(), config, registry)
+}
+
+/// The same without moments, which are zeros.
+///
+/// # Errors
+/// As [`state`].
+#[cfg(feature = "cuda")]
+pub(crate) fn without_moments(config: &TrainConfig, registry: &Registry) -> Result<LearnerState> {
+    let mut state = LearnerState::default();
+    for (index, plan) in config.policies.iter().enumerate() {
+        let n_rows = config.n_envs() * plan.n_agents();
+        let width = plan.group(&config.spec).observation_width();
+        let normaliser = Normaliser::new(plan, width, n_rows, config.sharing());
+        state.add_policy(&plan.name, initial_weights(config, index)?, Vec::new(), 0);
+        state.add_statistics(&plan.name, normaliser.state());
+    }
+    begun(state, config, registry)
+}
+
+/// A run's `state`, with what it takes over.
+#[cfg(feature = "cuda")]
+fn begun(
+    mut state: LearnerState,
+    config: &TrainConfig,
+    registry: &Registry,
+) -> Result<LearnerState> {
     take_over(config, &mut state)?;
     if normalises_any(config) {
         let entry = registry.get(&config.run.env_id)?.on_host();
@@ -352,6 +382,13 @@ mod tests {
             let begun = state(&config, &registry).unwrap();
             assert_eq!(begun, trainer.learner().state());
             assert_eq!(begun == plain, !normalises_any(&config));
+            // In another order.
+            let by_name = |mut state: LearnerState| {
+                state.weights.sort_by(|a, b| a.name.cmp(&b.name));
+                state
+            };
+            let bare = LearnerState { optimizer: Vec::new(), ..begun };
+            assert!(by_name(without_moments(&config, &registry).unwrap()) == by_name(bare));
         }
     }
 }

@@ -5,7 +5,8 @@ use crate::commands::{Device, learner_on, thread_count};
 use anyhow::{Result, anyhow};
 use warp_func::{Entry, Registry};
 use warp_train::TrainConfig;
-use warp_train::fleet::{DealtFleet, FleetLearner, ThreadFleet};
+use warp_train::fleet::{DealtFleet, FleetLearner, FleetRun, ThreadFleet, launches};
+use warp_train::world::World;
 
 /// The devices of these names; to open a GPU takes a while, so all are opened at the same time.
 pub(super) fn open(names: &[String]) -> Result<Vec<Device>> {
@@ -35,24 +36,30 @@ pub(super) fn registries(devices: &[Device], registry: &Registry) -> Vec<Registr
     devices.iter().map(|device| device.registry(registry)).collect()
 }
 
-/// What trains runs of which `first` is one on all `devices`, each with its registry.
+/// How many of `runs` this process trains in the first launch.
+pub(super) fn first_launch(runs: &[FleetRun], world: &World) -> usize {
+    launches(runs).first().map_or(0, Vec::len).div_ceil(world.size())
+}
+
+/// What trains `n_runs` runs at first, of which `first` is one, on all `devices`, each with its registry.
 pub(super) fn learner<'a>(
     args: &TrainArgs,
-    first: &TrainConfig,
+    (first, n_runs): (&TrainConfig, usize),
     devices: &[Device],
     registries: &'a [Registry],
 ) -> Result<DealtFleet<'a>> {
     let threads = (thread_count(args.threads) / devices.len()).max(1);
-    let of_device = |(device, registry)| on(device, args, first, threads, registry);
+    let share = n_runs.div_ceil(devices.len());
+    let of_device = |(device, registry)| on(device, args, (first, share), threads, registry);
     let fleets = devices.iter().zip(registries).map(of_device).collect::<Result<Vec<_>>>()?;
     Ok(DealtFleet::new(fleets)?)
 }
 
-/// The learner that `--backend` names, for many runs of which `first` is one, with `threads` of the host.
+/// The learner that `--backend` names, for `n_runs` runs of which `first` is one, with `threads` of the host.
 fn on<'a>(
     device: &Device,
     args: &TrainArgs,
-    first: &TrainConfig,
+    (first, n_runs): (&TrainConfig, usize),
     shared: usize,
     registry: &'a Registry,
 ) -> Result<Box<dyn FleetLearner + Send + 'a>> {
@@ -72,7 +79,8 @@ fn on<'a>(
     let others = ThreadFleet::new(registry, name, threads, make);
     #[cfg(feature = "cuda")]
     if on_gpu && name == "native" {
-        let fleet = warp_train::native::cuda::CudaFleet::new(registry, others, shared);
+        let mut fleet = warp_train::native::cuda::CudaFleet::new(registry, others, shared);
+        fleet.load_ahead(first, n_runs);
         return Ok(Box::new(fleet));
     }
     Ok(Box::new(others))

@@ -13,9 +13,9 @@ use super::ranks::Ranks;
 use super::stop::Stop;
 use super::train::TrainArgs;
 use super::{Device, notes, out_folder, say, tell};
+use crate::Outcome;
 use crate::records::fleet::{CURVES, curves};
 use crate::records::fleet_events;
-use crate::{Outcome, settings};
 use anyhow::{Context, Result, anyhow, bail};
 use plan::{plan, planned};
 use report::{ranked, report, write_winner};
@@ -26,7 +26,7 @@ use warp_func::{Entry, Registry};
 use warp_train::config::drop_foreign_keys;
 use warp_train::fleet::{
     Fleet, FleetLearner, FleetRun, FleetSummary, FleetWeights, Halving, Listed, Together, Told,
-    together,
+    settings, together,
 };
 use warp_train::run::Place;
 use warp_train::world::{PATIENCE, World};
@@ -86,7 +86,12 @@ fn write(
     let halving = halving(args, first)?;
     let (devices, why) = devices::chosen(devices, args, entry)?;
     let registries = devices::registries(&devices, registry);
-    let mut learner = devices::learner(args, first, &devices, &registries)?;
+    let mut learner = devices::learner(
+        args,
+        (first, devices::first_launch(&runs, world)),
+        &devices,
+        &registries,
+    )?;
     if !why.is_empty() {
         tell(&why);
     }
@@ -98,8 +103,10 @@ fn write(
         None => create(args, entry, &runs, halving)?,
     };
     if args.resume.is_none() {
-        let of_runs = runs.iter().flat_map(|run| notes::of_run(&run.config, 0));
-        notes::tell(bases.iter().map(ToString::to_string).chain(of_runs));
+        let of_settings = settings(&runs);
+        let of_settings = of_settings.iter().map(|setting| &runs[setting.start].config);
+        let of_settings = of_settings.flat_map(|config| notes::of_run(config, 0));
+        notes::tell(bases.iter().map(ToString::to_string).chain(of_settings));
     }
     notes::tell(fleet.note().map(ToString::to_string));
     let about = FleetSummary {
@@ -288,7 +295,7 @@ pub(crate) fn resolve_listed(
     let mut table = shared.clone();
     let sweep = |table: &mut Table| {
         let mut swept = listed.swept.iter();
-        swept.try_for_each(|(key, value)| settings::insert(table, key, value.clone()))
+        swept.try_for_each(|(key, value)| crate::settings::insert(table, key, value.clone()))
     };
     sweep(&mut table)?;
     // What is shared may be for another of the algorithms that are swept over; what is swept may not.

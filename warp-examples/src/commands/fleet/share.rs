@@ -27,7 +27,8 @@ pub(super) fn train(
     let registries = devices::registries(devices, registry);
     let stop = Stop::listen()?;
     together(&fleet, world, &|| stop.is_asked(), |together| {
-        let mut learner = devices::learner(args, &runs[0].config, devices, &registries)?;
+        let runs_like = (&runs[0].config, devices::first_launch(&runs, world));
+        let mut learner = devices::learner(args, runs_like, devices, &registries)?;
         let rounds = Rounds { runs: &runs, own, halving, fleet: &fleet, shows: false };
         rounds.train(&mut learner, together)
     })?;

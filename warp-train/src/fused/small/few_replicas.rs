@@ -1,23 +1,31 @@
 //! Runs of few replicas: many iterations of many runs in one launch, one or two runs a block, or a block
 //! for each network of a run.
 
+use super::brought::Brought;
+use super::few_replicas_runs::{
+    FewReplicasFigures, PackedRuns, Runs, Trained, each_run, normalised,
+};
 use super::figures::schedule_width;
-use super::layout::{Places, pack_all, unpack_all};
-use super::normalise::{Normalised, Packed, SmallNormaliser};
+use super::layout::Places;
+use super::normalise::SmallNormaliser;
 use super::shared::{EpisodeFigures, FewReplicasArgs, FewReplicasRun, Figures, SmallSizes};
-use super::{GROUP_THREADS, iterated, schedule, sizes, text};
+use super::{GROUP_THREADS, schedule, sizes, text};
 use crate::algorithm::{PolicyConfig, PolicyPlan};
 use crate::config::TrainConfig;
 use crate::engine::{Iterated, Progress};
 use crate::error::{Error, Result};
 use crate::model::LearnerState;
 use warp_core::DType;
+use warp_data::cuda::{Landing, Staging};
 use warp_func::cuda::{
-    Build, CudaVecEnv, Device, DeviceArray, DeviceStruct, DeviceValue, Function, KernelArgs, Launch,
+    Build, CudaVecEnv, Device, DeviceArray, DeviceStruct, Function, KernelArgs, Kernels, Launch,
+    Source,
 };
 
 /// Iterations of one launch at most: what its schedule and its figures have room for.
 pub(crate) const MOST_ITERATIONS: u64 = 256;
+
+const KERNEL: &str = "small_few_replicas";
 
 /// What a learner has room for.
 #[derive(Debug, Clone, Copy)]
@@ -45,7 +53,7 @@ pub(crate) struct FewReplicasSpan {
 #[derive(Debug)]
 pub(crate) struct FewReplicasLearner {
     places: Places,
-    configs: Vec<TrainConfig>,
+    runs: Runs,
     /// The first run's number among those whose replicas the environments hold.
     first_run: usize,
     kernel: Function,
@@ -55,6 +63,10 @@ pub(crate) struct FewReplicasLearner {
     parameters: [DeviceArray; 3],
     normaliser: SmallNormaliser,
     work: Work,
+    /// Where figures come to, and weights.
+    landings: [Landing; 2],
+    /// From where weights and schedules go while the launch before is at work.
+    staging: Staging,
     /// Steps of the optimiser made, the same in all runs.
     n_steps: u64,
 }
@@ -100,17 +112,32 @@ impl FewReplicasLearner {
         };
         let n_parts = config.n_envs().div_ceil(text::FEW_REPLICAS);
         Ok(Self {
-            configs: Vec::new(),
+            runs: Runs::default(),
             first_run: 0,
-            kernel: module.function("small_few_replicas")?,
+            kernel: module.function(KERNEL)?,
             launch,
             blocks_per_run,
             parameters: [parameters("weights")?, parameters("exp_avg")?, parameters("exp_avg_sq")?],
             normaliser: SmallNormaliser::new(gpu, normalised(config), n_parts, room.runs)?,
             work: Work::new(gpu, config, &sizes, room)?,
+            landings: Default::default(),
+            staging: Staging::default(),
             places,
             n_steps: 0,
         })
+    }
+
+    /// Has `kernels` load the machine code of `units` and of the kernel that trains.
+    ///
+    /// # Errors
+    /// As [`FewReplicasLearner::new`].
+    pub(crate) fn load_ahead(kernels: &Kernels, units: &[(Source, Build)]) -> Result<()> {
+        let units: Vec<_> = units.iter().map(|(source, build)| (source, *build)).collect();
+        for module in kernels.compile_all(&units)? {
+            // The environments' have others.
+            let _ = module.function(KERNEL);
+        }
+        Ok(())
     }
 
     /// Whether two runs have the same schedule.
@@ -133,19 +160,26 @@ impl FewReplicasLearner {
     /// # Errors
     /// More runs than there is room for, or whatever went wrong on the device.
     pub(crate) fn load(&mut self, runs: PackedRuns, first_run: usize) -> Result<()> {
-        for (array, numbers) in self.parameters.iter().zip(&runs.parameters) {
-            array.push(numbers)?;
+        let PackedRuns { runs, weights, moments, normalisers, n_steps } = runs;
+        let [own_weights, own_moments @ ..] = &self.parameters;
+        self.staging.push(own_weights, &weights)?;
+        match &moments {
+            Some(moments) => {
+                let mut kinds = own_moments.iter().zip(moments);
+                kinds.try_for_each(|(own, kind)| self.staging.push(own, kind))?;
+            }
+            None => own_moments.iter().try_for_each(DeviceArray::clear)?,
         }
-        self.normaliser.push(&runs.normalisers)?;
-        let seed = |config: &TrainConfig| [config.run.seed as u32, (config.run.seed >> 32) as u32];
-        let mut seeds: Vec<u32> = runs.configs.iter().flat_map(seed).collect();
+        self.normaliser.push(&normalisers)?;
+        let words = |seed: &u64| [*seed as u32, (*seed >> 32) as u32];
+        let mut seeds: Vec<u32> = runs.seeds.iter().flat_map(words).collect();
         seeds.resize(self.work.seeds.len(), 0);
-        self.work.seeds.push(&seeds)?;
+        self.staging.push(&self.work.seeds, &seeds)?;
         // Two runs share a block as soon as not every run has a multiprocessor to itself.
-        let n = runs.configs.len();
+        let n = runs.seeds.len();
         let alone = n <= self.work.seeds.device().info().n_multiprocessors as usize;
         self.launch.blocks = if alone { n * self.blocks_per_run } else { n.div_ceil(2) } as u32;
-        (self.configs, self.n_steps, self.first_run) = (runs.configs, runs.n_steps, first_run);
+        (self.runs, self.n_steps, self.first_run) = (runs, n_steps, first_run);
         Ok(())
     }
 
@@ -155,7 +189,7 @@ impl FewReplicasLearner {
     /// Tensors that do not fit.
     pub(crate) fn reload(&mut self, states: &[LearnerState]) -> Result<()> {
         let room = self.parameters[0].shape()[0];
-        self.load(PackedRuns::new(self.configs.clone(), states, room)?, self.first_run)
+        self.load(PackedRuns::new(self.runs.clone(), states, room)?, self.first_run)
     }
 
     /// Writes the runs' weights and moments into `states`, which have all tensors already.
@@ -163,19 +197,27 @@ impl FewReplicasLearner {
     /// # Errors
     /// Whatever went wrong on the device.
     pub(crate) fn store(&self, states: &mut [LearnerState]) -> Result<()> {
-        self.trained()?.store(&self.configs[0].policies[0].name, states)
+        self.bring(&self.parameters)?.store(&self.runs.configs[0].policies[0].name, states)
     }
 
-    /// The runs' weights and moments, as they are now.
+    /// The runs' weights without their moments, as they are behind all that was started.
     ///
     /// # Errors
     /// Whatever went wrong on the device.
     pub(crate) fn trained(&self) -> Result<Trained> {
-        let arrays = self.parameters.iter().map(DeviceArray::pull::<f32>);
-        let arrays = arrays.collect::<std::result::Result<Vec<_>, _>>()?;
-        let normalisers = self.normaliser.pull()?;
-        let (places, normalised, n_steps) = (self.places, *self.normaliser.of(), self.n_steps);
-        Ok(Trained { places, arrays, normalised, normalisers, n_steps })
+        self.bring(&self.parameters[..1])
+    }
+
+    /// What the first of the kinds of parameters are, and what runs normalise by.
+    fn bring(&self, parameters: &[DeviceArray]) -> Result<Trained> {
+        let device = self.work.figures.device();
+        Ok(Trained {
+            places: self.places,
+            arrays: Brought::begin(&self.landings[1], device, parameters.iter())?,
+            normalised: *self.normaliser.of(),
+            normalisers: self.normaliser.pull()?,
+            n_steps: self.n_steps,
+        })
     }
 
     /// Starts the iterations of `span`.
@@ -184,7 +226,7 @@ impl FewReplicasLearner {
     /// A driver that refuses.
     pub(crate) fn start(&mut self, envs: &CudaVecEnv, span: FewReplicasSpan) -> Result<()> {
         let n_schedules = self.push_schedule(span.done, span.n)?;
-        let first = &self.configs[0];
+        let first = &self.runs.configs[0];
         let most = MOST_ITERATIONS as usize;
         let run = FewReplicasRun {
             n_envs: first.run.num_envs as u32,
@@ -193,7 +235,7 @@ impl FewReplicasLearner {
             begins: u32::from(span.begins),
             schedules: if n_schedules > 1 { most as u32 } else { 0 },
             n_figures: most as u32,
-            n_runs: self.configs.len() as u32,
+            n_runs: self.runs.seeds.len() as u32,
             first_run: self.first_run as u32,
             steps_before: (span.uncounted * first.run.num_steps as u64) as u32,
         };
@@ -219,12 +261,12 @@ impl FewReplicasLearner {
     }
 
     /// Fills in the coefficients of `n` iterations; returns how many runs have their own.
-    fn push_schedule(&self, iteration: u64, n: u64) -> Result<usize> {
+    fn push_schedule(&mut self, iteration: u64, n: u64) -> Result<usize> {
         let shape = self.work.schedule.shape();
-        let (n_schedules, len) = (shape[0].min(self.configs.len()), shape[1] * shape[2]);
+        let (n_schedules, len) = (shape[0].min(self.runs.configs.len()), shape[1] * shape[2]);
         let mut own = vec![Vec::new(); n_schedules];
         each_run(&mut own, |run, rows| {
-            let config = &self.configs[run];
+            let config = &self.runs.configs[run];
             let at = |i: u64| (iteration + i) * config.steps_per_iteration();
             *rows = schedule(config, self.n_steps, n, at);
             rows.resize(len, 0);
@@ -232,7 +274,7 @@ impl FewReplicasLearner {
         })?;
         let mut rows = own.concat();
         rows.resize(self.work.schedule.len(), 0);
-        self.work.schedule.push(&rows)?;
+        self.staging.push(&self.work.schedule, &rows)?;
         Ok(n_schedules)
     }
 
@@ -247,8 +289,7 @@ impl FewReplicasLearner {
         n: u64,
     ) -> Result<Vec<Iterated>> {
         let mut all = Vec::new();
-        let config = self.configs[0].clone();
-        let mut figures = FewReplicasFigures::default();
+        let config = self.runs.configs[0].clone();
         for first in (0..n).step_by(MOST_ITERATIONS as usize) {
             let part = (n - first).min(MOST_ITERATIONS);
             // The kernel's first states differ from the executor's in the last bit; a run by itself begins in the
@@ -256,125 +297,28 @@ impl FewReplicasLearner {
             let done = progress.iteration + first;
             self.start(envs, FewReplicasSpan { done, n: part, uncounted: 0, begins: done == 0 })?;
             envs.tick((part * config.run.num_steps as u64) as u32)?;
-            self.figures(&mut figures)?;
+            let figures = self.figures()?;
+            let rows = figures.wait()?;
             for i in 0..part {
                 let env_steps = progress.env_steps + (first + i) * config.steps_per_iteration();
-                all.push(figures.iterated(&config, 0, i as usize, env_steps)?);
+                all.push(rows.iterated(&config, 0, i as usize, env_steps)?);
             }
         }
         Ok(all)
     }
 
-    /// Fills `figures` with those of the last launch.
+    /// The figures of the last launch, on their way: the next one may be started before they are here.
     ///
     /// # Errors
     /// Whatever went wrong on the device.
-    pub(crate) fn figures(&self, figures: &mut FewReplicasFigures) -> Result<()> {
-        figures.words.resize(self.work.figures.len(), 0);
-        Ok(self.work.figures.pull_into(&mut figures.words)?)
+    pub(crate) fn figures(&self) -> Result<FewReplicasFigures> {
+        let figures = &self.work.figures;
+        Ok(FewReplicasFigures(Brought::begin(
+            &self.landings[0],
+            figures.device(),
+            std::iter::once(figures),
+        )?))
     }
-}
-
-/// Runs as a device takes them on.
-#[derive(Debug)]
-pub(crate) struct PackedRuns {
-    configs: Vec<TrainConfig>,
-    /// Weights and both moments, with zeros behind those of the last run.
-    parameters: [Vec<f32>; 3],
-    normalisers: Packed,
-    n_steps: u64,
-}
-
-impl PackedRuns {
-    /// The runs of `configs`, which begin with `states`, for a learner with this room.
-    ///
-    /// # Errors
-    /// Tensors that do not fit.
-    pub(crate) fn new(
-        configs: Vec<TrainConfig>,
-        states: &[LearnerState],
-        room: usize,
-    ) -> Result<Self> {
-        let places = Places::new(&configs[0]);
-        let total = places.total();
-        let mut parameters = [0, 1, 2].map(|_| vec![0.0; room * total]);
-        let [weights, moments, squares] = parameters.each_mut().map(|kind| kind.chunks_mut(total));
-        let mut of_runs = vec![Packed::default(); configs.len()];
-        let mut all: Vec<_> = weights.zip(moments).zip(squares).zip(&mut of_runs).collect();
-        each_run(&mut all, |run, (((weights, moments), squares), normaliser)| {
-            let policy = &configs[run].policies[0].name;
-            let packed = pack_all(&places, policy, &states[run])?;
-            **normaliser = normalised(&configs[run]).pack(policy, &states[run])?;
-            weights.copy_from_slice(&packed[..total]);
-            moments.copy_from_slice(&packed[total..2 * total]);
-            squares.copy_from_slice(&packed[2 * total..]);
-            Ok(())
-        })?;
-        drop(all);
-        let mut normalisers = Packed::default();
-        of_runs.iter().for_each(|of_run| normalisers.extend(of_run));
-        let steps = states.first().and_then(|state| state.optimizer_steps.first());
-        let n_steps = steps.map_or(0, |(_, steps)| *steps);
-        Ok(Self { configs, parameters, normalisers, n_steps })
-    }
-}
-
-/// What a launch says of its runs' iterations: [`Figures`], [`MOST_ITERATIONS`] of them per run.
-#[derive(Debug, Default)]
-pub(crate) struct FewReplicasFigures {
-    words: Vec<u32>,
-}
-
-impl FewReplicasFigures {
-    /// Those of iteration `i` of the launch of its run number `run`, which has this configuration and had
-    /// done `env_steps` before it.
-    ///
-    /// # Errors
-    /// A policy that diverged.
-    pub(crate) fn iterated(
-        &self,
-        config: &TrainConfig,
-        run: usize,
-        i: usize,
-        env_steps: u64,
-    ) -> Result<Iterated> {
-        let at = (run * MOST_ITERATIONS as usize + i) * Figures::WORDS;
-        iterated(&Figures::take(&self.words[at..]), config, env_steps)
-    }
-}
-
-/// Weights and moments of some runs, and what they normalise by.
-#[derive(Debug)]
-pub(crate) struct Trained {
-    places: Places,
-    arrays: Vec<Vec<f32>>,
-    normalised: Normalised,
-    normalisers: Packed,
-    n_steps: u64,
-}
-
-impl Trained {
-    /// Writes them into the states of runs of `policy`, which have all tensors already.
-    ///
-    /// # Errors
-    /// Tensors that do not fit.
-    pub(crate) fn store(&self, policy: &str, states: &mut [LearnerState]) -> Result<()> {
-        let total = self.places.total();
-        each_run(states, |run, state| {
-            let of_run = |array: &Vec<f32>| array[run * total..(run + 1) * total].to_vec();
-            let all: Vec<f32> = self.arrays.iter().flat_map(of_run).collect();
-            unpack_all(&self.places, policy, &all, state)?;
-            state.optimizer_steps.iter_mut().for_each(|(_, steps)| *steps = self.n_steps);
-            self.normalised.store(&self.normalisers, run, policy, state);
-            Ok(())
-        })
-    }
-}
-
-/// What a run of `config` normalises.
-fn normalised(config: &TrainConfig) -> Normalised {
-    let plan = &config.policies[0];
-    Normalised::new(plan, plan.group(&config.spec).observation_width(), config.n_envs())
 }
 
 impl Work {
@@ -406,55 +350,4 @@ impl Work {
 /// Threads of a block that collect: a warp for 16 features of a hidden layer.
 fn collectors(config: &TrainConfig) -> u32 {
     2 * config.policies[0].config.hidden[0] as u32
-}
-
-/// Threads that work on the runs of a launch, at most: several GPUs' are prepared at a time.
-const WORKERS: usize = 8;
-
-/// Calls `work` with each run's number and item, on several threads.
-fn each_run<T: Send>(
-    items: &mut [T],
-    work: impl Fn(usize, &mut T) -> Result<()> + Sync,
-) -> Result<()> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let share = items.len().div_ceil(threads.min(WORKERS)).max(1);
-    let part = |first: usize, items: &mut [T]| {
-        items.iter_mut().enumerate().try_for_each(|(i, item)| work(first + i, item))
-    };
-    if items.len() <= share {
-        return part(0, items);
-    }
-    std::thread::scope(|scope| {
-        let parts = items.chunks_mut(share).enumerate();
-        let workers: Vec<_> =
-            parts.map(|(n, items)| scope.spawn(move || part(n * share, items))).collect();
-        workers.into_iter().try_for_each(|worker| {
-            let ended = worker.join();
-            ended
-                .unwrap_or_else(|_| Err(Error::Invalid("a thread of the fleet ended early".into())))
-        })
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_run_is_worked_on_once_and_the_first_error_is_told() {
-        for n in [0, 1, 3, 100] {
-            let mut items = vec![0; n];
-            each_run(&mut items, |run, item| {
-                *item += run + 1;
-                Ok(())
-            })
-            .unwrap();
-            assert_eq!(items, (1..=n).collect::<Vec<_>>());
-        }
-        let failed = each_run(&mut [0; 50], |run, _| match run {
-            7 => Err(Error::Invalid("seven".into())),
-            _ => Ok(()),
-        });
-        assert_eq!(failed.unwrap_err().to_string(), "seven");
-    }
 }

@@ -72,8 +72,8 @@ impl Places {
         if self.shared { 1 } else { 2 }
     }
 
-    /// The place of each element of the tensor `name` (of a policy, without its name).
-    fn of(&self, name: &str, n: usize) -> Option<Vec<usize>> {
+    /// The places of the tensor `name` (of a policy, without its name), which has `n` elements.
+    fn of(&self, name: &str, n: usize) -> Option<Rows> {
         let critic = if self.shared { 0 } else { self.per_net() };
         let value_row = if self.shared { self.outputs } else { 0 };
         let (layer, kind) = name.rsplit_once('.').unwrap_or((name, ""));
@@ -81,8 +81,10 @@ impl Places {
             "critic.0" | "critic.1" | "value_head" => critic,
             _ => 0,
         };
-        let rows = |start: usize, width: usize, stride: usize| {
-            (0..n).map(|i| net + start + i / width * stride + i % width).collect()
+        let rows = |start: usize, width: usize, stride: usize| Rows {
+            start: net + start,
+            width: width.max(1),
+            stride,
         };
         let (inputs, hidden) = (self.inputs, self.hidden);
         let last = |row: usize| match kind {
@@ -104,7 +106,7 @@ impl Places {
         })
     }
 
-    /// The padded matrices that hold `tensors`, whose names end in `suffix`.
+    /// Fills `packed`, padded matrices of zeros, from `tensors`, whose names end in `suffix`.
     ///
     /// # Errors
     /// A tensor that has no place.
@@ -113,13 +115,15 @@ impl Places {
         policy: &str,
         tensors: &[NamedTensor],
         suffix: &str,
-    ) -> Result<Vec<f32>> {
-        let mut packed = vec![0.0; self.total()];
+        packed: &mut [f32],
+    ) -> Result<()> {
         for tensor in tensors.iter().filter(|tensor| tensor.name.ends_with(suffix)) {
-            let places = self.places(policy, tensor, suffix)?;
-            places.iter().zip(&tensor.data).for_each(|(at, value)| packed[*at] = *value);
+            let rows = self.rows(policy, tensor, suffix)?;
+            for (at, row) in rows.of(&tensor.data) {
+                packed[at..at + row.len()].copy_from_slice(row);
+            }
         }
-        Ok(packed)
+        Ok(())
     }
 
     /// Fills `tensors`, whose names end in `suffix`, from the padded matrices.
@@ -134,13 +138,15 @@ impl Places {
         suffix: &str,
     ) -> Result<()> {
         for tensor in tensors.iter_mut().filter(|tensor| tensor.name.ends_with(suffix)) {
-            let places = self.places(policy, tensor, suffix)?;
-            tensor.data.iter_mut().zip(&places).for_each(|(value, at)| *value = packed[*at]);
+            let rows = self.rows(policy, tensor, suffix)?;
+            for (at, row) in rows.of_mut(&mut tensor.data) {
+                row.copy_from_slice(&packed[at..at + row.len()]);
+            }
         }
         Ok(())
     }
 
-    fn places(&self, policy: &str, tensor: &NamedTensor, suffix: &str) -> Result<Vec<usize>> {
+    fn rows(&self, policy: &str, tensor: &NamedTensor, suffix: &str) -> Result<Rows> {
         let own = tensor.name.strip_prefix(policy).and_then(|name| name.strip_prefix('.'));
         let plain = own.and_then(|name| name.strip_suffix(suffix));
         plain.and_then(|name| self.of(name, tensor.data.len())).ok_or_else(|| {
@@ -149,11 +155,34 @@ impl Places {
     }
 }
 
+/// The places of a tensor: rows of so many elements, each so far behind the one before.
+#[derive(Debug, Clone, Copy)]
+struct Rows {
+    start: usize,
+    width: usize,
+    stride: usize,
+}
+
+impl Rows {
+    /// The rows of `data`, each with the place where it begins.
+    fn of<'a>(&self, data: &'a [f32]) -> impl Iterator<Item = (usize, &'a [f32])> {
+        (self.start..).step_by(self.stride.max(1)).zip(data.chunks(self.width))
+    }
+
+    /// The same, to be written.
+    fn of_mut<'a>(&self, data: &'a mut [f32]) -> impl Iterator<Item = (usize, &'a mut [f32])> {
+        (self.start..).step_by(self.stride.max(1)).zip(data.chunks_mut(self.width))
+    }
+}
+
 /// Weights and both moments, one after the other, each as [`Places`] lays them out.
 pub(super) fn pack_all(places: &Places, policy: &str, state: &LearnerState) -> Result<Vec<f32>> {
-    let mut all = places.pack(policy, &state.weights, "")?;
-    all.extend(places.pack(policy, &state.optimizer, ".exp_avg")?);
-    all.extend(places.pack(policy, &state.optimizer, ".exp_avg_sq")?);
+    let mut all = vec![0.0; 3 * places.total()];
+    let (weights, moments) = all.split_at_mut(places.total());
+    let (means, squares) = moments.split_at_mut(places.total());
+    places.pack(policy, &state.weights, "", weights)?;
+    places.pack(policy, &state.optimizer, ".exp_avg", means)?;
+    places.pack(policy, &state.optimizer, ".exp_avg_sq", squares)?;
     Ok(all)
 }
 
@@ -215,7 +244,8 @@ mod tests {
         let config = config.unwrap();
         let other =
             NamedTensor { name: "pole.actor.2.bias".into(), shape: vec![1], data: vec![1.0] };
-        let error = Places::new(&config).pack("pole", &[other], "").unwrap_err().to_string();
+        let places = Places::new(&config);
+        let error = places.pack("pole", &[other], "", &mut []).unwrap_err().to_string();
         assert!(error.contains("\"pole.actor.2.bias\" has no place"), "{error}");
     }
 }

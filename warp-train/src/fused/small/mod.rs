@@ -7,11 +7,13 @@
 //! `SmallLearner` is a policy with all that it learns from; in single-agent environments it also collects;
 //! `multi_agent.rs` collects for several agents and policies, `few_replicas.rs` is for runs of few replicas.
 
+mod brought;
 #[cfg(test)]
 mod epochs;
 #[cfg(test)]
 mod exchange;
 mod few_replicas;
+mod few_replicas_runs;
 mod figures;
 mod gradients;
 mod layout;
@@ -22,13 +24,14 @@ mod shared;
 mod text;
 
 pub(crate) use few_replicas::{
-    FewReplicasFigures, FewReplicasLearner, FewReplicasRoom, FewReplicasSpan,
-    MOST_ITERATIONS as MOST_ITERATIONS_AT_ONCE, PackedRuns, Trained,
+    FewReplicasLearner, FewReplicasRoom, FewReplicasSpan,
+    MOST_ITERATIONS as MOST_ITERATIONS_AT_ONCE,
 };
+pub(crate) use few_replicas_runs::{FewReplicasFigures, PackedRuns, Runs, Trained};
 pub(super) use multi_agent::{MultiAgentLearner, sources as team_sources};
 pub use text::sources;
-pub(super) use text::{alone_source, run_sources};
 pub(crate) use text::{compiled_in, has_few_replicas, refusal, shares_launches, unsupported};
+pub(super) use text::{fleet_source, run_sources};
 
 use crate::config::TrainConfig;
 use crate::engine::link::{Joining, Linked};

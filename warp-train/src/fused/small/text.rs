@@ -281,13 +281,14 @@ pub(super) fn few_replicas_source(config: &TrainConfig, env: &EnvKernels, spread
     source_of(&config.policies[0], &constants, env, tuning, "few_replicas.cu")
 }
 
-/// The same of one run by itself.
-pub(in super::super) fn alone_source(
+/// The same of so many runs side by side.
+pub(in super::super) fn fleet_source(
     config: &TrainConfig,
     env: &EnvKernels,
+    runs: usize,
     multiprocessors: u32,
 ) -> Source {
-    few_replicas_source(config, env, spreads(config, 1, multiprocessors))
+    few_replicas_source(config, env, spreads(config, runs, multiprocessors))
 }
 
 /// The same of policy number `index`'s update alone.

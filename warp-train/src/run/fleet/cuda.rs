@@ -7,27 +7,27 @@
 //! stream of its own: it is at one while the host reads and loads the other.
 
 use super::cuda_off_policy;
+use super::cuda_report::Reporter;
 use crate::algorithm::{PolicyPlan, Precision};
 use crate::config::TrainConfig;
-use crate::engine::Iterated;
-use crate::engine::StepRates;
 use crate::error::{Error, Result};
+use crate::fused::fleet_units;
 use crate::fused::small::{
-    FewReplicasFigures, FewReplicasLearner, FewReplicasRoom, FewReplicasSpan,
-    MOST_ITERATIONS_AT_ONCE, PackedRuns, Trained, compiled_in, shares_launches, unsupported,
+    FewReplicasLearner, FewReplicasRoom, PackedRuns, Runs, compiled_in, shares_launches,
+    unsupported,
 };
 use crate::model::LearnerState;
 use crate::run::begin;
+use crate::run::fleet::plan::settings;
 use crate::run::fleet::side_by_side::each;
 use crate::run::fleet::{FleetEvent, FleetLearner, FleetRun, ThreadFleet, Watch};
-use crate::run::metrics::{EpisodeMetrics, IterationMetrics, by_policy};
-use crate::run::trainer::trained_groups;
 use std::any::Any;
 use std::borrow::Cow;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread::{Scope, ScopedJoinHandle};
-use warp_func::cuda::{Build, CudaVecEnv, Device, DeviceInfo, Kernels};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use warp_func::cuda::{Build, Device, DeviceInfo, EnvKernels, Kernels, env_kernels};
 use warp_func::{Registry, VecEnv, VecOptions};
 
 /// Fleets on a GPU; runs that learn from rollouts and cannot share a launch run side by side, each on a stream of its
@@ -37,6 +37,39 @@ pub struct CudaFleet<'a> {
     registry: &'a Registry,
     others: ThreadFleet<'a>,
     threads: usize,
+    /// Of the one that all threads and the driver work for until its first launch is begun: the sooner the device has work.
+    beginning: Mutex<()>,
+    /// For second halves, once there have been some.
+    other: Mutex<Option<Kernels>>,
+    /// What launches have left on the device.
+    left: Mutex<Vec<Box<dyn Any + Send>>>,
+    /// Gives that back.
+    leaving: Background,
+    /// Loads machine code before the first launch asks for it.
+    loading: Background,
+}
+
+/// A thread that works beside what follows.
+#[derive(Debug, Default)]
+struct Background(Option<JoinHandle<()>>);
+
+impl Background {
+    /// Lets a thread do `work`, when it has done what it is at.
+    fn begin(&mut self, work: impl FnOnce() + Send + 'static) {
+        self.wait();
+        self.0 = Some(std::thread::spawn(work));
+    }
+
+    fn wait(&mut self) {
+        let _ = self.0.take().map(JoinHandle::join);
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        // The driver is not to be at work while the process takes it down.
+        self.wait();
+    }
 }
 
 impl<'a> CudaFleet<'a> {
@@ -44,7 +77,31 @@ impl<'a> CudaFleet<'a> {
     /// and `others` trains the runs that do not share a launch.
     #[must_use]
     pub fn new(registry: &'a Registry, others: ThreadFleet<'a>, threads: usize) -> Self {
-        Self { registry, others, threads: threads.max(1) }
+        Self {
+            registry,
+            others,
+            threads: threads.max(1),
+            beginning: Mutex::default(),
+            other: Mutex::default(),
+            left: Mutex::default(),
+            leaving: Background::default(),
+            loading: Background::default(),
+        }
+    }
+
+    /// Begins to load what `n_runs` runs like that of `config` are launched with, and returns at once. Launches do not
+    /// depend on it: what is wrong is an error of theirs.
+    pub fn load_ahead(&mut self, config: &TrainConfig, n_runs: usize) {
+        let Ok((Some(kernels), Some(text))) = self.kernels_and_text(config) else { return };
+        if cuda_off_policy::takes(config) || !shares(config, text.team) {
+            return;
+        }
+        let gpu = kernels.device().info();
+        let on_stream = if n_runs > most_at_once(gpu) { n_runs.div_ceil(2) } else { n_runs };
+        let runs = wave_of(on_stream, gpu);
+        let units = fleet_units(config, &text, runs, gpu);
+        let kernels = kernels.clone();
+        self.loading.begin(move || drop(FewReplicasLearner::load_ahead(&kernels, &units)));
     }
 }
 
@@ -79,32 +136,11 @@ impl FleetLearner for CudaFleet<'_> {
 
     fn launch(&mut self, runs: &[FleetRun], watch: &Watch<'_>) -> Result<()> {
         for group in self.groups(runs) {
-            let group = group.as_ref();
-            let Some(first) = group.first() else { continue };
-            first.config.policies.iter().try_for_each(|plan| plan.check_passes())?;
-            if cuda_off_policy::takes(&first.config) {
-                if cuda_off_policy::train(self.registry, group, watch)?.is_break() {
-                    return Ok(());
-                }
-                continue;
-            }
-            let mut one = environments(self.registry, &group[..1])?;
-            let team = one.as_cuda().map_or(0, |envs| envs.text().team);
-            let gpu = one.as_cuda().map(|envs| envs.gpu().info().clone());
-            drop(one);
-            if !shares(&first.config, team) {
-                let most = most_beside(&first.config).min(self.threads).min(group.len());
-                let others = gpu.map_or_else(|| Ok(Vec::new()), |gpu| self.streams(&gpu, most))?;
-                self.others.launch_beside(group, &others, watch)?;
-                continue;
-            }
-            let gpu = gpu.ok_or_else(not_on_gpu)?;
-            let flow = match group.len() > most_at_once(&gpu) {
-                true => self.in_halves(group, &gpu, watch)?,
-                false => self.together(group, self.registry, watch)?,
-            };
-            if flow.is_break() {
-                return Ok(());
+            let flow = self.launch_group(group.as_ref(), watch);
+            let left = std::mem::take(&mut *self.left());
+            self.leaving.begin(|| drop(left));
+            if flow?.is_break() {
+                break;
             }
         }
         Ok(())
@@ -114,6 +150,11 @@ impl FleetLearner for CudaFleet<'_> {
 /// Runs of one launch, at most: two share a block.
 fn most_at_once(gpu: &DeviceInfo) -> usize {
     2 * gpu.n_multiprocessors as usize
+}
+
+/// How many of the `n` runs on a stream the device trains side by side: waves of one size, about.
+fn wave_of(n: usize, gpu: &DeviceInfo) -> usize {
+    n.div_ceil(n.div_ceil(most_at_once(gpu)).max(1))
 }
 
 /// Environments with the replicas of all `runs`.
@@ -128,7 +169,7 @@ fn not_on_gpu() -> Error {
 }
 
 /// What a thread that panicked came to.
-fn ended<T>(_: Box<dyn Any + Send>) -> Result<T> {
+pub(super) fn ended<T>(_: Box<dyn Any + Send>) -> Result<T> {
     Err(Error::Invalid("a thread of the fleet ended early".into()))
 }
 
@@ -146,9 +187,41 @@ fn most_beside(config: &TrainConfig) -> usize {
     if all <= SMALL_RUN { usize::MAX } else { 1 }
 }
 
-impl CudaFleet<'_> {
+impl<'a> CudaFleet<'a> {
+    /// Trains runs that may share a launch, if runs like them can share one.
+    fn launch_group(&mut self, runs: &[FleetRun], watch: &Watch<'_>) -> Result<ControlFlow<()>> {
+        let Some(first) = runs.first() else { return Ok(ControlFlow::Continue(())) };
+        // Its memory is needed again.
+        self.leaving.wait();
+        first.config.policies.iter().try_for_each(|plan| plan.check_passes())?;
+        if cuda_off_policy::takes(&first.config) {
+            return cuda_off_policy::train(self.registry, runs, watch);
+        }
+        let (kernels, text) = self.kernels_and_text(&first.config)?;
+        if !text.is_some_and(|text| shares(&first.config, text.team)) {
+            let most = most_beside(&first.config).min(self.threads).min(runs.len());
+            let streams = |kernels: &Kernels| self.streams(kernels.device().info(), most);
+            let others = kernels.map_or_else(|| Ok(Vec::new()), streams)?;
+            self.others.launch_beside(runs, &others, watch)?;
+            return Ok(ControlFlow::Continue(()));
+        }
+        let kernels = kernels.ok_or_else(not_on_gpu)?;
+        match runs.len() > most_at_once(kernels.device().info()) {
+            true => self.in_halves(runs, kernels, watch),
+            false => self.together(runs, self.registry, kernels, watch),
+        }
+    }
+
+    fn left(&self) -> MutexGuard<'_, Vec<Box<dyn Any + Send>>> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Those of `runs` that may share a launch; most often all may.
     fn groups<'r>(&self, runs: &'r [FleetRun]) -> Vec<Cow<'r, [FleetRun]>> {
+        // To write down what is compiled takes long, and most often runs differ in their seeds alone.
+        if settings(runs).len() < 2 {
+            return vec![Cow::Borrowed(runs)];
+        }
         let shared = each(self.threads, runs.len(), |run| Shared::of(&runs[run].config));
         if shared.windows(2).all(|pair| pair[0] == pair[1]) {
             return vec![Cow::Borrowed(runs)];
@@ -163,6 +236,20 @@ impl CudaFleet<'_> {
         groups.into_iter().map(|(_, group)| Cow::Owned(group)).collect()
     }
 
+    /// The kernels of the GPU that steps the environments of `config` and the code around their body, if one does so with a
+    /// body of theirs.
+    fn kernels_and_text(
+        &self,
+        config: &TrainConfig,
+    ) -> Result<(Option<&'a Kernels>, Option<EnvKernels>)> {
+        let entry = self.registry.get(&config.run.env_id)?;
+        let text = entry.blueprint(&config.env).and_then(|blueprint| env_kernels(&blueprint));
+        Ok(match (entry.kernels(), text) {
+            (Some(kernels), Ok(text)) => (Some(kernels), Some(text)),
+            _ => (None, None),
+        })
+    }
+
     /// The environments on streams of their own on `gpu`, for all but the first of `n`.
     fn streams(&self, gpu: &DeviceInfo, n: usize) -> Result<Vec<Registry>> {
         let stream = |_| {
@@ -174,26 +261,27 @@ impl CudaFleet<'_> {
 }
 
 /// Runs that the device trains side by side, in the order of their numbers.
-struct Wave<'r> {
-    runs: &'r [FleetRun],
+pub(super) struct Wave<'r> {
+    pub(super) runs: &'r [FleetRun],
     /// The first run's place in the launch.
     first: usize,
-    states: Vec<LearnerState>,
+    pub(super) states: Vec<LearnerState>,
     /// Until the device has taken them on.
     packed: Option<PackedRuns>,
 }
 
 impl CudaFleet<'_> {
     /// Trains two halves of `runs` beside each other. A launch of one waits for multiprocessors that the other leaves,
-    /// so `gpu` has work while the host copies figures and weights.
+    /// so the GPU has work while the host copies figures and weights.
     fn in_halves(
         &self,
         runs: &[FleetRun],
-        gpu: &DeviceInfo,
+        kernels: &Kernels,
         watch: &Watch<'_>,
     ) -> Result<ControlFlow<()>> {
         let (first, second) = runs.split_at(runs.len().div_ceil(2));
-        let other = self.streams(gpu, 2)?.remove(0);
+        let other_kernels = self.on_other_stream(kernels)?;
+        let other = self.registry.on_gpu(&other_kernels, Build::Parity);
         // What ends one half ends both.
         let stop = AtomicBool::new(false);
         let watch = |run: usize, event: FleetEvent<'_>| {
@@ -202,17 +290,26 @@ impl CudaFleet<'_> {
             }
             watch(run, event).map_break(|()| stop.store(true, Ordering::Relaxed))
         };
-        let half = |runs, registry| {
-            let done = self.together(runs, registry, &watch);
+        let half = |runs, registry, kernels| {
+            let done = self.together(runs, registry, kernels, &watch);
             stop.fetch_or(done.is_err(), Ordering::Relaxed);
             done
         };
         let (first, second) = std::thread::scope(|scope| {
-            let second = scope.spawn(|| half(second, &other));
-            (half(first, self.registry), second.join().unwrap_or_else(ended))
+            let second = scope.spawn(|| half(second, &other, &other_kernels));
+            (half(first, self.registry, kernels), second.join().unwrap_or_else(ended))
         });
         let (first, second) = (first?, second?);
         Ok(if first.is_break() { first } else { second })
+    }
+
+    /// `kernels` on the stream of the second halves of all launches.
+    fn on_other_stream(&self, kernels: &Kernels) -> Result<Kernels> {
+        let mut other = self.other.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*other {
+            Some(other) => Ok(other.clone()),
+            None => Ok(other.insert(kernels.on_other_stream()?).clone()),
+        }
     }
 
     /// Trains `runs` to their ends, wave after wave: while the device is at one, the host reports the one
@@ -221,228 +318,69 @@ impl CudaFleet<'_> {
         &self,
         runs: &[FleetRun],
         registry: &Registry,
+        kernels: &Kernels,
         watch: &Watch<'_>,
     ) -> Result<ControlFlow<()>> {
-        let mut envs = environments(registry, runs)?;
-        let envs = envs.as_cuda().ok_or_else(not_on_gpu)?;
+        let beginning = self.beginning.lock().unwrap_or_else(PoisonError::into_inner);
         let first = &runs[0].config;
-        let share = runs.len().div_ceil(runs.len().div_ceil(most_at_once(envs.gpu().info())));
+        let share = wave_of(runs.len(), kernels.device().info());
         let own = runs.iter().any(|run| !FewReplicasLearner::share_schedule(&run.config, first));
         let room = FewReplicasRoom { runs: share, schedules: if own { share } else { 1 } };
         let mut waves = runs.chunks(share).enumerate().map(|(i, runs)| (i * share, runs));
         let mut next = waves.next();
         // Both take a while.
-        let (wave, learner) = std::thread::scope(|scope| {
-            let wave = scope.spawn(|| self.prepare(next, share));
-            let learner = FewReplicasLearner::new(first, envs, room);
-            (wave.join(), learner)
+        let (wave, made) = std::thread::scope(|scope| {
+            let wave = scope.spawn(|| self.prepare(next, share, own));
+            let made = environments(registry, runs).and_then(|mut envs| {
+                let on_gpu = envs.as_cuda().ok_or_else(not_on_gpu)?;
+                let learner = FewReplicasLearner::new(first, on_gpu, room)?;
+                Ok((envs, learner))
+            });
+            (wave.join(), made)
         });
-        let (mut wave, mut learner) = (wave.unwrap_or_else(ended)?, learner?);
+        let (mut wave, (mut all_envs, mut learner)) = (wave.unwrap_or_else(ended)?, made?);
+        let envs = all_envs.as_cuda().ok_or_else(not_on_gpu)?;
         // What is prepared and what is written of ended runs takes as long as a launch: beside all of a wave's.
-        std::thread::scope(|scope| {
-            let mut report = Reporter::new(watch, self.threads, scope);
+        let flow = std::thread::scope(|scope| {
+            let mut report = Reporter::new(watch, self.threads, scope, beginning);
             while let Some(mut now) = wave.take() {
                 if let Some(packed) = now.packed.take() {
                     learner.load(packed, now.first)?;
                 }
                 next = waves.next();
-                let preparing = scope.spawn(move || self.prepare(next, share));
+                let preparing = scope.spawn(move || self.prepare(next, share, own));
                 let flow = report.train(&mut learner, envs, now)?;
                 wave = preparing.join().unwrap_or_else(ended)?;
                 if flow.is_break() {
                     return report.end().map(|_| flow);
                 }
             }
-            match report.catch_up()?.is_break() {
+            match report.report(0)?.is_break() {
                 true => Ok(ControlFlow::Break(())),
                 false => report.end(),
             }
-        })
+        });
+        self.left
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(Box::new((all_envs, learner)));
+        flow
     }
 
-    /// Where the runs of a wave of `share` at most begin: each initialised from its own seed.
+    /// Where the runs of a wave of `share` at most begin: each initialised from its own seed; `own`: with its own
+    /// schedule.
     fn prepare<'r>(
         &self,
         wave: Option<(usize, &'r [FleetRun])>,
         share: usize,
+        own: bool,
     ) -> Result<Option<Wave<'r>>> {
         let Some((first, runs)) = wave else { return Ok(None) };
-        let made =
-            each(self.threads, runs.len(), |run| begin::state(&runs[run].config, self.registry));
-        let states = made.into_iter().collect::<Result<Vec<_>>>()?;
-        let configs = runs.iter().map(|run| run.config.clone()).collect();
-        let packed = Some(PackedRuns::new(configs, &states, share)?);
+        let state = |run: usize| begin::without_moments(&runs[run].config, self.registry);
+        let states =
+            each(self.threads, runs.len(), state).into_iter().collect::<Result<Vec<_>>>()?;
+        let packed = Runs::new(runs.iter().map(|run| &run.config), own);
+        let packed = Some(PackedRuns::new(packed, &states, share)?);
         Ok(Some(Wave { runs, first, states, packed }))
-    }
-}
-
-/// Threads that report iterations, at most: four were as fast as sixteen for the 256 runs of a launch, and each is started
-/// and ended some hundred times a second.
-const REPORTERS: usize = 4;
-/// Threads that tell of the ends of a wave's runs, at most.
-const ENDERS: usize = 8;
-
-/// Tells a watcher of all runs, from several threads, each run by one of them.
-struct Reporter<'r, 's, 'e> {
-    watch: &'r Watch<'r>,
-    threads: usize,
-    scope: &'s Scope<'s, 'e>,
-    /// Of the launch that the host has yet to report.
-    figures: FewReplicasFigures,
-    part: Option<Part<'r>>,
-    /// The wave that is done.
-    done: Option<Done<'r>>,
-    /// Of the runs of one wave.
-    broken: Vec<AtomicBool>,
-    /// Who tells of the runs of the wave before that they have ended.
-    ending: Option<ScopedJoinHandle<'s, Result<ControlFlow<()>>>>,
-}
-
-/// A wave that is done, and what came of it.
-struct Done<'r> {
-    wave: Wave<'r>,
-    trained: Trained,
-}
-
-/// Iterations of a wave: how many were done before, and how many these are.
-#[derive(Clone, Copy)]
-struct Part<'r> {
-    runs: &'r [FleetRun],
-    from: u64,
-    n: u64,
-}
-
-/// Calls `tell` once for each run that is not broken, on several threads, until one breaks.
-fn each_whole(
-    broken: &[AtomicBool],
-    threads: usize,
-    tell: impl Fn(usize) -> ControlFlow<()> + Sync,
-) -> ControlFlow<()> {
-    let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let work = || {
-        while !stop.load(Ordering::Relaxed) {
-            let run = next.fetch_add(1, Ordering::Relaxed);
-            let Some(broken) = broken.get(run) else { return };
-            if !broken.load(Ordering::Relaxed) && tell(run).is_break() {
-                stop.store(true, Ordering::Relaxed);
-            }
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 1..threads.min(broken.len()) {
-            scope.spawn(work);
-        }
-        work();
-    });
-    if stop.into_inner() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-}
-
-impl<'r: 's, 's, 'e> Reporter<'r, 's, 'e> {
-    fn new(watch: &'r Watch<'r>, threads: usize, scope: &'s Scope<'s, 'e>) -> Self {
-        let (figures, broken) = (FewReplicasFigures::default(), Vec::new());
-        Self { watch, threads, scope, figures, part: None, done: None, broken, ending: None }
-    }
-
-    /// Trains a wave that `learner` has taken on, and meanwhile reports what came before.
-    fn train(
-        &mut self,
-        learner: &mut FewReplicasLearner,
-        envs: &CudaVecEnv,
-        wave: Wave<'r>,
-    ) -> Result<ControlFlow<()>> {
-        let config = &wave.runs[0].config;
-        let n_iterations = config.run.total_steps.div_ceil(config.steps_per_iteration().max(1));
-        for from in (0..n_iterations).step_by(MOST_ITERATIONS_AT_ONCE as usize) {
-            let n = (n_iterations - from).min(MOST_ITERATIONS_AT_ONCE);
-            learner.start(
-                envs,
-                FewReplicasSpan { done: from, n, uncounted: from, begins: from == 0 },
-            )?;
-            if self.catch_up()?.is_break() {
-                return Ok(ControlFlow::Break(()));
-            }
-            learner.figures(&mut self.figures)?;
-            self.part = Some(Part { runs: wave.runs, from, n });
-        }
-        self.done = Some(Done { wave, trained: learner.trained()? });
-        Ok(ControlFlow::Continue(()))
-    }
-
-    /// Reports iterations that have not been reported, and has ends told beside what follows.
-    fn catch_up(&mut self) -> Result<ControlFlow<()>> {
-        if let Some(part) = self.part.take() {
-            if part.from == 0 {
-                self.broken = part.runs.iter().map(|_| AtomicBool::new(false)).collect();
-            }
-            if self.iterations(part).is_break() {
-                return Ok(ControlFlow::Break(()));
-            }
-        }
-        let Some(Done { mut wave, trained }) = self.done.take() else {
-            return Ok(ControlFlow::Continue(()));
-        };
-        if self.end()?.is_break() {
-            return Ok(ControlFlow::Break(()));
-        }
-        let (watch, threads) = (self.watch, self.threads);
-        let mut broken = std::mem::take(&mut self.broken);
-        // Of runs of no iteration none is broken.
-        broken.resize_with(wave.runs.len(), || AtomicBool::new(false));
-        self.ending = Some(self.scope.spawn(move || {
-            trained.store(&wave.runs[0].config.policies[0].name, &mut wave.states)?;
-            Ok(each_whole(&broken, threads.min(ENDERS), |run| {
-                watch(wave.runs[run].number, FleetEvent::Finished(&wave.states[run]))
-            }))
-        }));
-        Ok(ControlFlow::Continue(()))
-    }
-
-    /// Waits for all ends to be told.
-    fn end(&mut self) -> Result<ControlFlow<()>> {
-        let ending = self.ending.take().map(|ending| ending.join().unwrap_or_else(ended));
-        ending.unwrap_or(Ok(ControlFlow::Continue(())))
-    }
-
-    fn iterations(&self, Part { runs, from, n }: Part<'_>) -> ControlFlow<()> {
-        each_whole(&self.broken, self.threads.min(REPORTERS), |run| {
-            let FleetRun { number, config, .. } = &runs[run];
-            let trained = trained_groups(config);
-            let mut whole = Vec::with_capacity(n as usize);
-            let broken = (0..n).find_map(|i| {
-                let before = (from + i) * config.steps_per_iteration();
-                match self.figures.iterated(config, run, i as usize, before) {
-                    Ok(done) => whole.push(metrics(config, &trained, from + i + 1, done)),
-                    Err(error) => {
-                        return Some(Error::Broken { step: before, reason: error.to_string() });
-                    }
-                }
-                None
-            });
-            (self.watch)(*number, FleetEvent::Iterations(&whole))?;
-            let Some(error) = broken else { return ControlFlow::Continue(()) };
-            self.broken[run].store(true, Ordering::Relaxed);
-            (self.watch)(*number, FleetEvent::Broken(error))
-        })
-    }
-}
-
-/// What there is to say of a run's iteration; nothing of time, which all runs share.
-pub(super) fn metrics(
-    config: &TrainConfig,
-    trained: &[bool],
-    iteration: u64,
-    done: Iterated,
-) -> IterationMetrics {
-    let env_steps = iteration * config.steps_per_iteration();
-    let before = env_steps - config.steps_per_iteration();
-    IterationMetrics {
-        iteration,
-        env_steps,
-        agent_steps: env_steps * config.spec.n_agents() as u64,
-        episodes: EpisodeMetrics::new(&done.episodes, &config.spec, trained),
-        policy: by_policy(config, &done.policies, before),
-        steps_per_second: StepRates::default(),
-        evaluation: None,
-        league: None,
     }
 }

@@ -1,7 +1,7 @@
 //! Runs that learn from replay memories, side by side on a GPU: those that differ only in their seeds share
 //! every launch, each with a few blocks of its own.
 
-use super::cuda::metrics;
+use super::cuda_report::metrics;
 use crate::algorithm::PolicyPlan;
 use crate::config::TrainConfig;
 use crate::engine::cuda::{Machine, OffPolicyLearner};

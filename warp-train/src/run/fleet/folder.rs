@@ -202,7 +202,9 @@ impl Fleet {
     /// Whether a run has ended.
     #[must_use]
     pub fn has_ended(&self, run: usize) -> bool {
-        self.standing(run).has_ended
+        let others = self.others();
+        let other = others.get(&run).map(|standing| standing.has_ended);
+        other.unwrap_or_else(|| self.ends().ended.contains_key(&run))
     }
 
     /// Writes down what happened to a run; breaks if that is not possible.

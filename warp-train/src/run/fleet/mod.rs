@@ -5,10 +5,13 @@
 //! `processes` brings what they have to the one that writes. A run of a fleet is the run that its
 //! seed and keys describe, whatever the number of other runs.
 
+mod combinations;
 #[cfg(feature = "cuda")]
 mod cuda;
 #[cfg(feature = "cuda")]
 mod cuda_off_policy;
+#[cfg(feature = "cuda")]
+mod cuda_report;
 mod dealt;
 mod ended_run;
 mod ends;
@@ -28,6 +31,7 @@ mod threads;
 mod told;
 mod weights;
 
+pub use combinations::combinations;
 #[cfg(feature = "cuda")]
 pub use cuda::CudaFleet;
 pub use dealt::DealtFleet;
@@ -35,7 +39,7 @@ pub use folder::Fleet;
 pub use halving::{Halving, Round};
 pub use list::Listed;
 use plan::dealt;
-pub use plan::{FleetRun, check_sweepable, launches};
+pub use plan::{FleetRun, check_sweepable, launches, settings};
 pub use processes::{Together, together};
 pub use record::{FleetRecord, RECORDS};
 pub use summary::{FleetSummary, GroupedReturns, Returns, RunSummary, SweptReturns};
@@ -53,7 +57,7 @@ use std::ops::ControlFlow;
 pub enum FleetEvent<'a> {
     /// Some iterations are done; one after the other.
     Iterations(&'a [IterationMetrics]),
-    /// The run is at its end, or where it pauses, with this learner.
+    /// The run is at its end, or where it pauses, with this learner; a device may keep the optimiser's moments to itself.
     Finished(&'a LearnerState),
     /// The run can't go on; the others do.
     Broken(Error),

@@ -4,8 +4,10 @@ use crate::algorithm::Rollouts;
 use crate::algorithm::{PolicyConfig, PolicyPlan};
 use crate::config::{FOLDER_KEYS, RECORD_KEYS, RunConfig, TrainConfig};
 use crate::error::{Error, Result};
+use crate::run::fleet::side_by_side::each;
 use crate::world::World;
 use std::collections::BTreeSet;
+use std::ops::Range;
 use warp_core::EnvSpec;
 use warp_core::toml::{Table, Value};
 use warp_func::ResetPool;
@@ -49,21 +51,42 @@ pub fn check_sweepable(key: &str) -> Result<()> {
 #[must_use]
 pub fn launches(runs: &[FleetRun]) -> Vec<Vec<usize>> {
     let mut found: Vec<(Shape<'_>, Vec<usize>)> = Vec::new();
-    // The launch of the run before: seeds of one setting follow each other.
-    let mut last = 0;
-    for (position, run) in runs.iter().enumerate() {
-        if position == 0 || !differ_in_seed_alone(&runs[position - 1].config, &run.config) {
-            let shape = Shape::of(&run.config);
-            let known = found.iter().position(|(known, _)| *known == shape);
-            last = known.unwrap_or(found.len());
-            if last == found.len() {
-                found.push((shape, Vec::new()));
-            }
+    for setting in settings(runs) {
+        let shape = Shape::of(&runs[setting.start].config);
+        let known = found.iter().position(|(known, _)| *known == shape);
+        let launch = known.unwrap_or(found.len());
+        if launch == found.len() {
+            found.push((shape, Vec::new()));
         }
-        found[last].1.push(position);
+        found[launch].1.extend(setting);
     }
     found.into_iter().map(|(_, launch)| launch).collect()
 }
+
+/// The positions of `runs` that follow each other and differ in their seeds alone.
+#[must_use]
+pub fn settings(runs: &[FleetRun]) -> Vec<Range<usize>> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(COMPARERS);
+    let begins = each(threads, runs.len().div_ceil(COMPARED), |part| {
+        let first = part * COMPARED;
+        let mut before = first.checked_sub(1).map(|before| Setting::of(&runs[before].config));
+        let mut begins = Vec::new();
+        for (run, place) in runs[first..].iter().take(COMPARED).zip(first..) {
+            if !before.as_mut().is_some_and(|setting| setting.is_of(&run.config)) {
+                before = Some(Setting::of(&run.config));
+                begins.push(place);
+            }
+        }
+        begins
+    });
+    let begins = begins.concat();
+    let ends = begins.iter().copied().skip(1).chain([runs.len()]);
+    begins.iter().zip(ends).map(|(begin, end)| *begin..end).collect()
+}
+
+/// Threads that compare runs, at most, and how many runs each compares at a time.
+const COMPARERS: usize = 8;
+const COMPARED: usize = 512;
 
 /// The numbers of those of the runs `left` that one of several processes trains: of each launch as many as any other
 /// process, since runs of a launch take about as long as each other.
@@ -72,11 +95,27 @@ pub(super) fn dealt(left: &[FleetRun], world: &World) -> BTreeSet<usize> {
     order.skip(world.rank()).step_by(world.size()).map(|place| left[place].number).collect()
 }
 
-/// Whether two runs have the same keys, but for their seeds at most.
-fn differ_in_seed_alone(one: &TrainConfig, other: &TrainConfig) -> bool {
-    let of_run = || RunConfig { seed: other.run.seed, ..one.run.clone() } == other.run;
-    let of_env = || (&one.env, &one.spec, &one.pool) == (&other.env, &other.spec, &other.pool);
-    one.policies == other.policies && of_run() && of_env()
+/// What runs have in common that differ in their seeds at most.
+struct Setting<'a> {
+    config: &'a TrainConfig,
+    /// With the seed of the run that was compared last.
+    run: RunConfig,
+}
+
+impl<'a> Setting<'a> {
+    /// That of a run with this configuration.
+    fn of(config: &'a TrainConfig) -> Self {
+        Self { config, run: config.run.clone() }
+    }
+
+    /// Whether a run of this configuration has it.
+    fn is_of(&mut self, config: &TrainConfig) -> bool {
+        self.run.seed = config.run.seed;
+        let TrainConfig { policies, env, spec, pool, .. } = self.config;
+        self.run == config.run
+            && (policies, env, spec, pool)
+                == (&config.policies, &config.env, &config.spec, &config.pool)
+    }
 }
 
 /// What all runs of a launch have in common: a configuration without its seed and its numbers.
@@ -154,6 +193,24 @@ mod tests {
         let found = launches(&runs);
         assert_eq!(found, [vec![0, 1, 3, 7, 8], vec![2, 5], vec![4, 9, 10], vec![6]]);
         assert!(launches(&[]).is_empty());
+    }
+
+    #[test]
+    fn settings_are_told_apart_wherever_they_begin() {
+        let all = ["", "hidden = [32]", "num_envs = 5"].map(|keys| run(0, keys).config);
+        for [first, second] in
+            [[COMPARED, COMPARED + 1], [1, 2 * COMPARED], [COMPARED - 1, 2 * COMPARED + 7]]
+        {
+            let seeded = |number: usize| {
+                let place = usize::from(number >= first) + usize::from(number >= second);
+                let mut config = all[place].clone();
+                config.run.seed = number as u64;
+                FleetRun { number, swept: Vec::new(), pauses: false, config }
+            };
+            let runs: Vec<_> = (0..2 * COMPARED + 9).map(seeded).collect();
+            assert_eq!(settings(&runs), [0..first, first..second, second..runs.len()]);
+        }
+        assert!(settings(&[]).is_empty());
     }
 
     #[test]

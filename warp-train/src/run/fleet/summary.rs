@@ -1,8 +1,9 @@
 //! What came of a fleet: every run's return, their mean and spread, value by value of a sweep.
 
+use super::combinations;
 use crate::run::interval::{Estimate, INTERVAL};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use warp_core::toml::Table;
 
 /// `summary.json` of a fleet.
@@ -156,7 +157,8 @@ impl GroupedReturns {
     pub fn of<'a>(
         runs: impl Iterator<Item = (Option<f64>, &'a BTreeMap<String, f64>)> + Clone,
     ) -> Self {
-        let names: Vec<&String> = runs.clone().flat_map(|(_, groups)| groups.keys()).collect();
+        // Each once: all runs have the same.
+        let names: BTreeSet<&String> = runs.clone().flat_map(|(_, groups)| groups.keys()).collect();
         let group = |name: &&'a String| {
             let returns = runs.clone().filter_map(|(_, groups)| groups.get(*name).copied());
             Some(((*name).clone(), Returns::of(returns)?))
@@ -190,21 +192,18 @@ impl FleetSummary {
     pub(super) fn of_runs(self, runs: Vec<RunSummary>, n_runs: usize, work: &Work) -> Self {
         let whole = || runs.iter().filter(|run| run.error.is_none());
         let finished = || runs.iter().filter(|run| run.is_finished());
-        let mut values: Vec<&Table> = Vec::new();
-        for run in runs.iter().filter(|run| !run.swept.is_empty()) {
-            if !values.contains(&&run.swept) {
-                values.push(&run.swept);
-            }
-        }
-        let of_values = |swept: &&Table| {
-            let own = whole().filter(|run| run.swept == **swept);
+        let swept: Vec<&RunSummary> = runs.iter().filter(|run| !run.swept.is_empty()).collect();
+        let of_values = |(values, places): (&Table, Vec<usize>)| {
+            let own = places.iter().map(|place| swept[*place]).filter(|run| run.error.is_none());
             SweptReturns {
-                swept: (*swept).clone(),
+                swept: values.clone(),
                 returns: GroupedReturns::of(own.clone().map(RunSummary::returns)),
                 stopped_in_round: own.clone().find_map(|run| run.stopped_in_round),
                 env_steps: own.map(|run| run.env_steps).max().unwrap_or(0),
             }
         };
+        let values = combinations(swept.iter().map(|run| &run.swept));
+        let values: Vec<SweptReturns> = values.into_iter().map(of_values).collect();
         let all = GroupedReturns::of(finished().map(RunSummary::returns));
         Self {
             n_runs,
@@ -215,7 +214,7 @@ impl FleetSummary {
             seconds: work.seconds,
             env_steps_per_second: work.own_steps as f64 / work.seconds.max(1e-9),
             returns: if values.len() > 1 { all.across() } else { all },
-            swept: values.iter().map(of_values).collect(),
+            swept: values,
             version: env!("CARGO_PKG_VERSION").into(),
             runs,
             ..self
