@@ -86,6 +86,11 @@ fn write(
     let halving = halving(args, first)?;
     let (devices, why) = devices::chosen(devices, args, entry)?;
     let registries = devices::registries(&devices, registry);
+    if args.resume.is_none() {
+        // Before anything is compiled.
+        Fleet::check_free(&folder_of(args, &runs))
+            .map_err(|error| out_folder::with_way_out(error, args, &first.run))?;
+    }
     let mut learner = devices::learner(
         args,
         (first, devices::first_launch(&runs, world)),

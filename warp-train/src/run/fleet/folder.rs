@@ -122,7 +122,11 @@ impl Fleet {
         Self::open(folder, listed, runs, Records::new(journal), BTreeMap::new())
     }
 
-    fn check_free(folder: &Path) -> Result<()> {
+    /// Whether `folder` can be that of a new fleet.
+    ///
+    /// # Errors
+    /// A run in it, or a folder that can't be looked into.
+    pub fn check_free(folder: &Path) -> Result<()> {
         new_folder::settle(folder)?;
         let parts = ["config.toml", LIST, METRICS, "summary.json", "weights", "checkpoints"];
         let Some(part) = parts.iter().find(|part| folder.join(part).exists()) else {
