@@ -115,7 +115,7 @@ impl OnDevice {
                     FewReplicasRoom { runs: 1, schedules: 1 },
                 )?;
                 let state = std::slice::from_ref(state);
-                let runs = Runs::new(std::iter::once(config), true);
+                let runs = Runs::new(std::iter::once(config), 1);
                 learner.load(PackedRuns::new(runs, state, 1)?, 0)?;
                 Self::FewReplicas(Box::new(learner))
             }

@@ -36,34 +36,50 @@ pub(super) fn registries(devices: &[Device], registry: &Registry) -> Vec<Registr
     devices.iter().map(|device| device.registry(registry)).collect()
 }
 
-/// How many of `runs` this process trains in the first launch.
-pub(super) fn first_launch(runs: &[FleetRun], world: &World) -> usize {
-    launches(runs).first().map_or(0, Vec::len).div_ceil(world.size())
+/// What this process trains first.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FirstLaunch<'c> {
+    /// Of one of its runs.
+    config: &'c TrainConfig,
+    n_runs: usize,
 }
 
-/// What trains `n_runs` runs at first, of which `first` is one, on all `devices`, each with its registry.
+impl<'c> FirstLaunch<'c> {
+    /// Of `runs`, which `world` shares.
+    pub(super) fn of(runs: &'c [FleetRun], world: &World) -> Self {
+        let n_runs = launches(runs).first().map_or(0, Vec::len).div_ceil(world.size());
+        Self { config: &runs[0].config, n_runs }
+    }
+
+    /// What each of so many devices has of it.
+    fn shared_by(self, devices: usize) -> Self {
+        Self { n_runs: self.n_runs.div_ceil(devices), ..self }
+    }
+}
+
+/// What trains runs on all `devices`, each with its registry.
 pub(super) fn learner<'a>(
     args: &TrainArgs,
-    (first, n_runs): (&TrainConfig, usize),
+    first: FirstLaunch<'_>,
     devices: &[Device],
     registries: &'a [Registry],
 ) -> Result<DealtFleet<'a>> {
     let threads = (thread_count(args.threads) / devices.len()).max(1);
-    let share = n_runs.div_ceil(devices.len());
-    let of_device = |(device, registry)| on(device, args, (first, share), threads, registry);
+    let share = first.shared_by(devices.len());
+    let of_device = |(device, registry)| on(device, args, share, threads, registry);
     let fleets = devices.iter().zip(registries).map(of_device).collect::<Result<Vec<_>>>()?;
     Ok(DealtFleet::new(fleets)?)
 }
 
-/// The learner that `--backend` names, for `n_runs` runs of which `first` is one, with `threads` of the host.
+/// The learner that `--backend` names, with `threads` of the host.
 fn on<'a>(
     device: &Device,
     args: &TrainArgs,
-    (first, n_runs): (&TrainConfig, usize),
+    first: FirstLaunch<'_>,
     shared: usize,
     registry: &'a Registry,
 ) -> Result<Box<dyn FleetLearner + Send + 'a>> {
-    let name = learner_on(device, &args.backend, first, 1)?.backend();
+    let name = learner_on(device, &args.backend, first.config, 1)?.backend();
     // A device's own learner works for all threads.
     let threads = if matches!(device, Device::Cpu) { shared } else { 1 };
     #[cfg(feature = "cuda")]
@@ -80,7 +96,7 @@ fn on<'a>(
     #[cfg(feature = "cuda")]
     if on_gpu && name == "native" {
         let mut fleet = warp_train::native::cuda::CudaFleet::new(registry, others, shared);
-        fleet.load_ahead(first, n_runs);
+        fleet.load_ahead(first.config, first.n_runs);
         return Ok(Box::new(fleet));
     }
     Ok(Box::new(others))

@@ -91,12 +91,8 @@ fn write(
         Fleet::check_free(&folder_of(args, &runs))
             .map_err(|error| out_folder::with_way_out(error, args, &first.run))?;
     }
-    let mut learner = devices::learner(
-        args,
-        (first, devices::first_launch(&runs, world)),
-        &devices,
-        &registries,
-    )?;
+    let mut learner =
+        devices::learner(args, devices::FirstLaunch::of(&runs, world), &devices, &registries)?;
     if !why.is_empty() {
         tell(&why);
     }

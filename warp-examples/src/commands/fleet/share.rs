@@ -27,8 +27,8 @@ pub(super) fn train(
     let registries = devices::registries(devices, registry);
     let stop = Stop::listen()?;
     together(&fleet, world, &|| stop.is_asked(), |together| {
-        let runs_like = (&runs[0].config, devices::first_launch(&runs, world));
-        let mut learner = devices::learner(args, runs_like, devices, &registries)?;
+        let first = devices::FirstLaunch::of(&runs, world);
+        let mut learner = devices::learner(args, first, devices, &registries)?;
         let rounds = Rounds { runs: &runs, own, halving, fleet: &fleet, shows: false };
         rounds.train(&mut learner, together)
     })?;

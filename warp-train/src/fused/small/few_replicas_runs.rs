@@ -21,15 +21,14 @@ pub(crate) struct Runs {
 }
 
 impl Runs {
-    /// Those of `configs`; `own`: their schedules differ.
+    /// Those of `configs`, where a learner has room for so many `schedules`.
     pub(crate) fn new<'a>(
         configs: impl Iterator<Item = &'a TrainConfig> + Clone,
-        own: bool,
+        schedules: usize,
     ) -> Self {
-        let most = if own { usize::MAX } else { 1 };
         Self {
             seeds: configs.clone().map(|config| config.run.seed).collect(),
-            configs: configs.take(most).cloned().collect(),
+            configs: configs.take(schedules).cloned().collect(),
         }
     }
 

@@ -330,7 +330,7 @@ impl CudaFleet<'_> {
         let mut next = waves.next();
         // Both take a while.
         let (wave, made) = std::thread::scope(|scope| {
-            let wave = scope.spawn(|| self.prepare(next, share, own));
+            let wave = scope.spawn(|| self.prepare(next, room));
             let made = environments(registry, runs).and_then(|mut envs| {
                 let on_gpu = envs.as_cuda().ok_or_else(not_on_gpu)?;
                 let learner = FewReplicasLearner::new(first, on_gpu, room)?;
@@ -348,7 +348,7 @@ impl CudaFleet<'_> {
                     learner.load(packed, now.first)?;
                 }
                 next = waves.next();
-                let preparing = scope.spawn(move || self.prepare(next, share, own));
+                let preparing = scope.spawn(move || self.prepare(next, room));
                 let flow = report.train(&mut learner, envs, now)?;
                 wave = preparing.join().unwrap_or_else(ended)?;
                 if flow.is_break() {
@@ -367,20 +367,18 @@ impl CudaFleet<'_> {
         flow
     }
 
-    /// Where the runs of a wave of `share` at most begin: each initialised from its own seed; `own`: with its own
-    /// schedule.
+    /// Where the runs of a wave begin, each initialised from its own seed, for a learner with this room.
     fn prepare<'r>(
         &self,
         wave: Option<(usize, &'r [FleetRun])>,
-        share: usize,
-        own: bool,
+        room: FewReplicasRoom,
     ) -> Result<Option<Wave<'r>>> {
         let Some((first, runs)) = wave else { return Ok(None) };
         let state = |run: usize| begin::without_moments(&runs[run].config, self.registry);
         let states =
             each(self.threads, runs.len(), state).into_iter().collect::<Result<Vec<_>>>()?;
-        let packed = Runs::new(runs.iter().map(|run| &run.config), own);
-        let packed = Some(PackedRuns::new(packed, &states, share)?);
+        let packed = Runs::new(runs.iter().map(|run| &run.config), room.schedules);
+        let packed = Some(PackedRuns::new(packed, &states, room.runs)?);
         Ok(Some(Wave { runs, first, states, packed }))
     }
 }
