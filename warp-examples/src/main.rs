@@ -22,7 +22,7 @@ fn main() -> ExitCode {
 
 /// Lets threads keep the memory that they have got from the system. glibc would ask for a few pages at a time, give them
 /// back, and change the process's map for that each time, for which all threads wait: a fleet on several GPUs has over
-/// a hundred, which initialise weights in a third of the time like this.
+/// a hundred, which initialise weights in less than half of the time like this.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn keep_memory() {
     use std::ffi::c_int;

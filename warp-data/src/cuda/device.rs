@@ -240,7 +240,7 @@ impl Device {
         self.0.begins_early.load(Relaxed)
     }
 
-    pub(super) fn begin_no_more_early(&self) {
+    pub(super) fn stop_beginning_early(&self) {
         self.0.begins_early.store(false, Relaxed);
     }
 

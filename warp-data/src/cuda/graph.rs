@@ -127,7 +127,7 @@ pub fn begin_early(device: &Device) -> Result<()> {
         return Ok(());
     }
     if wait_by_edges(device, &[before], Some(&EARLY)).is_err() {
-        device.begin_no_more_early();
+        device.stop_beginning_early();
         return wait_for_recorded(device, &[before]);
     }
     Ok(())
@@ -199,9 +199,9 @@ impl<'a> Capture<'a> {
         let recorded = recorded?;
         let executable = match recorded.executable() {
             // It may be that the driver has no kernels begin early: then all begin after those that they wait for.
-            Err(_) if recorded.begin_none_early()? => {
+            Err(_) if recorded.replace_early_edges()? => {
                 let executable = recorded.executable()?;
-                self.device.begin_no_more_early();
+                self.device.stop_beginning_early();
                 executable
             }
             made => made?,
@@ -231,8 +231,12 @@ impl Drop for Capture<'_> {
 #[derive(Debug)]
 struct Recorded(sys::CUgraph);
 
-/// What edges of a graph lead from, what they lead to, and what they are.
-type Edges = (Vec<sys::CUgraphNode>, Vec<sys::CUgraphNode>, Vec<sys::CUgraphEdgeData>);
+/// Edges of a graph, as the driver lists them.
+struct Edges {
+    from: Vec<sys::CUgraphNode>,
+    to: Vec<sys::CUgraphNode>,
+    kinds: Vec<sys::CUgraphEdgeData>,
+}
 
 impl Recorded {
     fn executable(&self) -> Result<sys::CUgraphExec> {
@@ -242,10 +246,10 @@ impl Recorded {
     }
 
     /// Replaces the edges of [`begin_early`] by full ones; false if there are none.
-    fn begin_none_early(&self) -> Result<bool> {
-        let (from, to, edges) = self.edges()?;
+    fn replace_early_edges(&self) -> Result<bool> {
+        let Edges { from, to, kinds } = self.edges()?;
         let mut replaced = false;
-        for i in (0..edges.len()).filter(|i| edges[*i] == EARLY) {
+        for i in (0..kinds.len()).filter(|i| kinds[*i] == EARLY) {
             let (from, to) = (&raw const from[i], &raw const to[i]);
             // SAFETY: an edge of this graph, which is replaced by another between the same nodes.
             unsafe {
@@ -266,19 +270,19 @@ impl Recorded {
         let mut room = 4096;
         loop {
             let (mut from, mut to) = (vec![ptr::null_mut(); room], vec![ptr::null_mut(); room]);
-            let (mut edges, mut n) = (vec![FULL; room], room);
+            let (mut kinds, mut n) = (vec![FULL; room], room);
             let (froms, tos) = (from.as_mut_ptr(), to.as_mut_ptr());
             // SAFETY: the driver writes at most `n` edges, for which there is room.
             unsafe {
-                sys::cuGraphGetEdges_v2(self.0, froms, tos, edges.as_mut_ptr(), &raw mut n)
+                sys::cuGraphGetEdges_v2(self.0, froms, tos, kinds.as_mut_ptr(), &raw mut n)
                     .result()
                     .map_err(failed)?;
             }
             if n < room {
                 from.truncate(n);
                 to.truncate(n);
-                edges.truncate(n);
-                return Ok((from, to, edges));
+                kinds.truncate(n);
+                return Ok(Edges { from, to, kinds });
             }
             room *= 2;
         }

@@ -218,7 +218,7 @@ __device__ inline void step_half(const WeightTile& tile, int half, const Cells& 
     float parameters[4][2][2] = {}, targets[4][2][2] = {};
 #pragma unroll
     for (int j = 0; j < PARTS; ++j) {
-        // Of the groups of copies since this part's, one for each part of a half, it needs none.
+        // Each part has a group of copies, be it empty; this one's is older than the last three.
         asm volatile("cp.async.wait_group %0;" ::"n"(PARTS - 1) : "memory");
         if (j >= cells.eights) {
             asm volatile("cp.async.commit_group;" ::: "memory");

@@ -1,13 +1,13 @@
 //! Runs of few replicas: many iterations of many runs in one launch, one or two runs a block, or a block
 //! for each network of a run.
 
-use super::brought::Brought;
 use super::few_replicas_runs::{
     FewReplicasFigures, PackedRuns, Runs, Trained, each_run, normalised,
 };
 use super::figures::schedule_width;
 use super::layout::Places;
 use super::normalise::SmallNormaliser;
+use super::readback::Readback;
 use super::shared::{EpisodeFigures, FewReplicasArgs, FewReplicasRun, Figures, SmallSizes};
 use super::{GROUP_THREADS, schedule, sizes, text};
 use crate::algorithm::{PolicyConfig, PolicyPlan};
@@ -213,7 +213,7 @@ impl FewReplicasLearner {
         let device = self.work.figures.device();
         Ok(Trained {
             places: self.places,
-            arrays: Brought::begin(&self.landings[1], device, parameters.iter())?,
+            arrays: Readback::begin(&self.landings[1], device, parameters.iter())?,
             normalised: *self.normaliser.of(),
             normalisers: self.normaliser.pull()?,
             n_steps: self.n_steps,
@@ -313,7 +313,7 @@ impl FewReplicasLearner {
     /// Whatever went wrong on the device.
     pub(crate) fn figures(&self) -> Result<FewReplicasFigures> {
         let figures = &self.work.figures;
-        Ok(FewReplicasFigures(Brought::begin(
+        Ok(FewReplicasFigures(Readback::begin(
             &self.landings[0],
             figures.device(),
             std::iter::once(figures),

@@ -1,10 +1,10 @@
 //! The runs of a launch of `few_replicas.rs` on the host: as the device takes them on, and what it says of them.
 
-use super::brought::{Brought, words};
 use super::few_replicas::MOST_ITERATIONS;
 use super::iterated;
 use super::layout::Places;
 use super::normalise::{Normalised, Packed};
+use super::readback::{Readback, words};
 use super::shared::Figures;
 use crate::config::TrainConfig;
 use crate::engine::Iterated;
@@ -88,7 +88,7 @@ impl PackedRuns {
 
 /// What a launch says of its runs' iterations, on its way.
 #[derive(Debug)]
-pub(crate) struct FewReplicasFigures(pub(super) Brought);
+pub(crate) struct FewReplicasFigures(pub(super) Readback);
 
 impl FewReplicasFigures {
     /// They, as soon as the launch is done.
@@ -128,7 +128,7 @@ impl FewReplicasRows<'_> {
 pub(crate) struct Trained {
     pub(super) places: Places,
     /// Weights, then both moments.
-    pub(super) arrays: Brought,
+    pub(super) arrays: Readback,
     pub(super) normalised: Normalised,
     pub(super) normalisers: Packed,
     pub(super) n_steps: u64,

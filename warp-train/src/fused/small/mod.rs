@@ -7,7 +7,6 @@
 //! `SmallLearner` is a policy with all that it learns from; in single-agent environments it also collects;
 //! `multi_agent.rs` collects for several agents and policies, `few_replicas.rs` is for runs of few replicas.
 
-mod brought;
 #[cfg(test)]
 mod epochs;
 #[cfg(test)]
@@ -20,6 +19,7 @@ mod layout;
 mod multi_agent;
 mod normalise;
 mod pieces;
+mod readback;
 mod shared;
 mod text;
 

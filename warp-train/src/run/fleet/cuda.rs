@@ -41,10 +41,10 @@ pub struct CudaFleet<'a> {
     beginning: Mutex<()>,
     /// For second halves, once there have been some.
     other: Mutex<Option<Kernels>>,
-    /// What launches have left on the device.
-    left: Mutex<Vec<Box<dyn Any + Send>>>,
-    /// Gives that back.
-    leaving: Background,
+    /// Arrays of launches that are over.
+    to_free: Mutex<Vec<Box<dyn Any + Send>>>,
+    /// Frees them.
+    freeing: Background,
     /// Loads machine code before the first launch asks for it.
     loading: Background,
 }
@@ -83,8 +83,8 @@ impl<'a> CudaFleet<'a> {
             threads: threads.max(1),
             beginning: Mutex::default(),
             other: Mutex::default(),
-            left: Mutex::default(),
-            leaving: Background::default(),
+            to_free: Mutex::default(),
+            freeing: Background::default(),
             loading: Background::default(),
         }
     }
@@ -137,8 +137,8 @@ impl FleetLearner for CudaFleet<'_> {
     fn launch(&mut self, runs: &[FleetRun], watch: &Watch<'_>) -> Result<()> {
         for group in self.groups(runs) {
             let flow = self.launch_group(group.as_ref(), watch);
-            let left = std::mem::take(&mut *self.left());
-            self.leaving.begin(|| drop(left));
+            let over = std::mem::take(&mut *self.to_free());
+            self.freeing.begin(|| drop(over));
             if flow?.is_break() {
                 break;
             }
@@ -192,7 +192,7 @@ impl<'a> CudaFleet<'a> {
     fn launch_group(&mut self, runs: &[FleetRun], watch: &Watch<'_>) -> Result<ControlFlow<()>> {
         let Some(first) = runs.first() else { return Ok(ControlFlow::Continue(())) };
         // Its memory is needed again.
-        self.leaving.wait();
+        self.freeing.wait();
         first.config.policies.iter().try_for_each(|plan| plan.check_passes())?;
         if cuda_off_policy::takes(&first.config) {
             return cuda_off_policy::train(self.registry, runs, watch);
@@ -212,8 +212,8 @@ impl<'a> CudaFleet<'a> {
         }
     }
 
-    fn left(&self) -> MutexGuard<'_, Vec<Box<dyn Any + Send>>> {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    fn to_free(&self) -> MutexGuard<'_, Vec<Box<dyn Any + Send>>> {
+        self.to_free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Those of `runs` that may share a launch; most often all may.
@@ -360,10 +360,7 @@ impl CudaFleet<'_> {
                 false => report.end(),
             }
         });
-        self.left
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(Box::new((all_envs, learner)));
+        self.to_free().push(Box::new((all_envs, learner)));
         flow
     }
 

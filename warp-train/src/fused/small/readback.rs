@@ -6,14 +6,14 @@ use warp_func::cuda::{Device, DeviceArray};
 
 /// Some arrays as they were at one place in the stream's order.
 #[derive(Debug)]
-pub(crate) enum Brought {
+pub(crate) enum Readback {
     /// They come to memory that the driver writes to by itself.
     Copy(HostCopy),
     /// They have been waited for, since no such memory was to be had.
     Pulled(Vec<Vec<u8>>),
 }
 
-impl Brought {
+impl Readback {
     /// Begins to bring `arrays` of `device`, which have the same sizes each time, to `landing`.
     ///
     /// # Errors
