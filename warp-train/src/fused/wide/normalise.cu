@@ -5,6 +5,9 @@
 // Rows that a thread looks at at once, and steps whose rewards it discounts.
 #define WIDE_LOOKS 8
 #define WIDE_DISCOUNTED 8
+// Threads that add up the shares of a number, and numbers of a block that does so (normalise.rs).
+#define WIDE_MOMENT_LANES 32
+#define WIDE_MOMENT_COLUMNS 8
 
 __device__ inline WideMoments wide_merge(WideMoments a, WideMoments b) {
     double total = a.count + b.count;
@@ -13,6 +16,12 @@ __device__ inline WideMoments wide_merge(WideMoments a, WideMoments b) {
     WideMoments both = {total, a.mean + delta * share,
                         a.var * own + b.var * share + delta * delta * own * share};
     return both;
+}
+
+__device__ inline void wide_add(WideDistances& to, const WideDistances& more) {
+    to.count += more.count;
+    to.sum += more.sum;
+    to.squares += more.squares;
 }
 
 // Adds what the agents in the game see now to the sums of the rollout at hand, per share of the rows and number:
@@ -55,28 +64,26 @@ extern "C" __global__ void wide_look(const LookArgs a) {
     if (lane != 0 || column >= P_WIDTH) return;
     WideDistances* all = a.parts + share * P_WIDTH + column;
     own = *all;
-    for (int i = 0; i < 8; ++i) {
-        WideDistances of = of_lanes[i][threadIdx.x];
-        own.count += of.count;
-        own.sum += of.sum;
-        own.squares += of.squares;
-    }
+    for (int i = 0; i < 8; ++i) wide_add(own, of_lanes[i][threadIdx.x]);
     *all = own;
 }
 
-// Makes moments of a rollout's sums, [P_WIDTH], and begins anew with them.
-extern "C" __global__ void wide_remember(const RememberArgs a) {
-    unsigned int column = blockIdx.x * blockDim.x + threadIdx.x;
-    if (column >= P_WIDTH) return;
+// Makes moments of a rollout's sums, [P_WIDTH], and begins anew with them. A block has WIDE_MOMENT_COLUMNS numbers, and
+// WIDE_MOMENT_LANES threads take the shares of each in turn.
+extern "C" __global__ __launch_bounds__(256) void wide_remember(const RememberArgs a) {
+    __shared__ WideDistances of_lanes[WIDE_MOMENT_LANES][WIDE_MOMENT_COLUMNS];
+    unsigned int lane = threadIdx.x / WIDE_MOMENT_COLUMNS, place = threadIdx.x % WIDE_MOMENT_COLUMNS;
+    unsigned int column = blockIdx.x * WIDE_MOMENT_COLUMNS + place, shares = column < P_WIDTH ? a.shares : 0;
     WideDistances all = {0.0, 0.0, 0.0}, none = all;
+    // Loads of several shares are under way at once, since nothing is stored between them.
     #pragma unroll 8
-    for (unsigned int share = 0; share < a.shares; ++share) {
-        WideDistances of = a.parts[share * P_WIDTH + column];
-        a.parts[share * P_WIDTH + column] = none;
-        all.count += of.count;
-        all.sum += of.sum;
-        all.squares += of.squares;
-    }
+    for (unsigned int share = lane; share < shares; share += WIDE_MOMENT_LANES)
+        wide_add(all, a.parts[share * P_WIDTH + column]);
+    for (unsigned int share = lane; share < shares; share += WIDE_MOMENT_LANES) a.parts[share * P_WIDTH + column] = none;
+    of_lanes[lane][place] = all;
+    __syncthreads();
+    if (lane != 0 || column >= P_WIDTH) return;
+    for (unsigned int i = 1; i < WIDE_MOMENT_LANES; ++i) wide_add(all, of_lanes[i][place]);
     WideMoments held = {0.0, 0.0, 0.0};
     if (all.count > 0.0) {
         double off = all.sum / all.count, var = all.squares / all.count - off * off;

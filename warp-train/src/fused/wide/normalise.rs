@@ -20,6 +20,8 @@ use warp_func::cuda::{DeviceStruct, DeviceValue, KernelArgs, Launch, Module};
 /// Shares of a step's rows at most, and rows of one that are worth a block.
 const MOST_SHARES: usize = 256;
 const SHARE: usize = 64;
+/// Threads that add up the shares of a number; a block has 256 (normalise.cu).
+const MOMENT_LANES: usize = 32;
 
 /// What a policy normalises by; arrays of moments are `[n, 3]` in f64.
 #[derive(Debug)]
@@ -106,7 +108,8 @@ impl WideNormaliser {
     fn remember(&self, parts: &DeviceArray, pending: &DeviceArray) -> Result<()> {
         let shares = self.shares as u32;
         let args = RememberArgs { parts, shares, factors: &self.factors, pending };
-        Ok(self.kernels.remember.launch(&Launch::over(self.width, 64), &[args.arg()])?)
+        let launch = Launch::over(self.width * MOMENT_LANES, 256);
+        Ok(self.kernels.remember.launch(&launch, &[args.arg()])?)
     }
 
     /// When the rollout is full: normalises its rewards.
