@@ -151,6 +151,11 @@ pub(super) fn may_be_side_by_side(policies: &[WidePolicy]) -> bool {
             && ranks.all(|ranks| matches!(ranks.gathering, Gathering::Kernel(_)))
 }
 
+/// Whether several ranks learn some of `policies`.
+pub(super) fn are_several(policies: &[WidePolicy]) -> bool {
+    policies.iter().any(|policy| policy.ranks.is_some())
+}
+
 /// Whether NCCL connects the ranks of some of `policies`.
 pub(super) fn go_through_nccl(policies: &[WidePolicy]) -> bool {
     let mut ranks = policies.iter().filter_map(|policy| policy.ranks.as_ref());

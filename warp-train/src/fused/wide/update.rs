@@ -58,6 +58,11 @@ impl WidePolicy {
     /// Starts the whole update.
     pub(in super::super) fn learn(&self) -> Result<()> {
         self.prepare_all()?;
+        self.learn_prepared()
+    }
+
+    /// Starts the update, once the rollout is prepared.
+    pub(super) fn learn_prepared(&self) -> Result<()> {
         let works = [After::Figures, After::Minibatches];
         side_by_side(&self.device, works.map(|work| move || self.go_on(work)))
     }
