@@ -25,6 +25,8 @@
     asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(to), "l"(x), "l"(y) : "memory")
 #define LINK_LOAD(from, x, y) \
     asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];" : "=l"(x), "=l"(y) : "l"(from) : "memory")
+// Between two looks at what has not come yet.
+#define LINK_RETRY() ((void)0)
 #endif
 
 struct Ranks {
@@ -51,19 +53,33 @@ struct Ranks {
         unsigned long long tag = (unsigned long long)round << 32;
         LINK_STORE(to, tag | a, tag | b);
     }
-    // Two numbers of a round; zeros if they do not come.
-    __device__ __forceinline__ void hear(const unsigned long long* from, u32& a, u32& b, u32 round) const {
-        unsigned long long x, y;
+    // Pairs of numbers, from word `at` on, that other ranks tell this one in a round; zeros if one does not come. Loads
+    // of all ranks are under way at once: a wait takes as long for many ranks as for one.
+    template <u32 PAIRS>
+    __device__ __forceinline__ void hear(u32 at, unsigned long long count, u32 (&words)[RANKS][2u * PAIRS]) const {
+        u32 round = round_of(count);
         for (u32 turn = 1;; ++turn) {
-            LINK_LOAD(from, x, y);
-            if ((u32)(x >> 32) == round && (u32)(y >> 32) == round) break;
-            if (turn % TURNS == 0u && is_over()) {
-                x = y = 0ull;
-                break;
+            unsigned long long x[RANKS][2u * PAIRS];
+            bool all = true, over = turn % TURNS == 0u && is_over();
+#pragma unroll
+            for (u32 rank = 0; rank < RANKS; ++rank) {
+                if (rank == link.rank) continue;
+                const unsigned long long* from = place(link.rank, rank, count, at);
+#pragma unroll
+                for (u32 i = 0; i < 2u * PAIRS; i += 2u) LINK_LOAD(from + i, x[rank][i], x[rank][i + 1u]);
             }
+#pragma unroll
+            for (u32 rank = 0; rank < RANKS; ++rank) {
+                if (rank == link.rank) continue;
+#pragma unroll
+                for (u32 i = 0; i < 2u * PAIRS; ++i) {
+                    all = all && (u32)(x[rank][i] >> 32) == round;
+                    words[rank][i] = over ? 0u : (u32)x[rank][i];
+                }
+            }
+            if (all || over) return;
+            LINK_RETRY();
         }
-        a = (u32)x;
-        b = (u32)y;
     }
     // Whether nobody is to wait any more: on the first wait that is too long, which the host is told, or when the host
     // says so.
@@ -86,18 +102,16 @@ struct Ranks {
             tell(to, __float_as_uint(mine.x), __float_as_uint(mine.y), round);
             tell(to + 2, __float_as_uint(mine.z), __float_as_uint(mine.w), round);
         }
+        u32 words[RANKS][4];
+        hear<2>(at, count, words);
         float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
 #pragma unroll
         for (u32 rank = 0; rank < RANKS; ++rank) {
+            const u32* w = words[rank];
             float4 x = mine;
-            if (rank != link.rank) {
-                u32 w[4];
-                const unsigned long long* from = place(link.rank, rank, count, at);
-                hear(from, w[0], w[1], round);
-                hear(from + 2, w[2], w[3], round);
+            if (rank != link.rank)
                 x = make_float4(__uint_as_float(w[0]), __uint_as_float(w[1]), __uint_as_float(w[2]),
                                 __uint_as_float(w[3]));
-            }
             sum.x = rank == 0u ? x.x : sum.x + x.x;
             sum.y = rank == 0u ? x.y : sum.y + x.y;
             sum.z = rank == 0u ? x.z : sum.z + x.z;
@@ -105,18 +119,22 @@ struct Ranks {
         }
         return sum;
     }
-    // Tells all ranks, this one too, a double from word `at` on; and hears its sum over ranks.
+    // Tells all other ranks a double from word `at` on.
     __device__ __forceinline__ void tell_double(double mine, u32 at, unsigned long long count) const {
         unsigned long long bits = (unsigned long long)__double_as_longlong(mine);
-        for (u32 to = 0; to < RANKS; ++to)
-            tell(place(to, link.rank, count, at), (u32)bits, (u32)(bits >> 32), round_of(count));
+        for (u32 to = 0; to < RANKS; ++to) {
+            if (to != link.rank) tell(place(to, link.rank, count, at), (u32)bits, (u32)(bits >> 32), round_of(count));
+        }
     }
-    __device__ __forceinline__ double hear_double(u32 at, unsigned long long count) const {
+    // The sum over ranks of a double that lies at word `at`.
+    __device__ __forceinline__ double hear_double(double mine, u32 at, unsigned long long count) const {
+        u32 words[RANKS][2];
+        hear<1>(at, count, words);
         double sum = 0.0;
+#pragma unroll
         for (u32 rank = 0; rank < RANKS; ++rank) {
-            u32 low, high;
-            hear(place(link.rank, rank, count, at), low, high, round_of(count));
-            double x = __longlong_as_double((long long)((unsigned long long)high << 32 | low));
+            unsigned long long bits = (unsigned long long)words[rank][1] << 32 | words[rank][0];
+            double x = rank == link.rank ? mine : __longlong_as_double((long long)bits);
             sum = rank == 0u ? x : sum + x;
         }
         return sum;

@@ -60,10 +60,10 @@ extern "C" __global__ __launch_bounds__(P_PAIRS) void tell_ranks(const TellRanks
         heard_words(a, link.rank, at, words);
     }
     for (u32 at = begin; at < n; at += stride) {
+        u32 heard[RANKS][2];
+        ranks.hear<1>(at, count, heard);
         for (u32 rank = 0; rank < RANKS; ++rank) {
-            if (rank == link.rank) continue;
-            ranks.hear(ranks.place(link.rank, rank, count, at), words[0], words[1], round);
-            heard_words(a, rank, at, words);
+            if (rank != link.rank) heard_words(a, rank, at, heard[rank]);
         }
     }
     // The last block counts the round, once all have read its number.

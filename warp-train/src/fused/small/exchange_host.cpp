@@ -60,10 +60,6 @@ static void store(u64* to, u64 x, u64 y) {
     __atomic_store_n(to + 1, y, __ATOMIC_RELAXED);
 }
 static void load(const u64* from, u64& x, u64& y) {
-    static thread_local const u64* last = nullptr;
-    // There are more threads than cores: who waits lets others go on.
-    if (from == last) sched_yield();
-    last = from;
     delay();
     x = __atomic_load_n(from, __ATOMIC_RELAXED);
     delay();
@@ -73,6 +69,8 @@ static void load(const u64* from, u64& x, u64& y) {
 #define LINK_CLOCK(t) t = nanoseconds()
 #define LINK_STORE(to, x, y) store(to, x, y)
 #define LINK_LOAD(from, x, y) load(from, x, y)
+// There are more threads than cores: who waits lets others go on.
+#define LINK_RETRY() sched_yield()
 
 // Words that a rank tells another in a round: a quad of each block, and a double.
 #define RANK_SLOTS (4u * BLOCKS + 2u)
@@ -139,8 +137,9 @@ static void work(u32 rank, u32 block, u32 patience, u64 first, u64 last) {
         if (memcmp(&found, &sum, sizeof sum) != 0) wrong += 1;
         if (round % PER_ITERATION != 0) continue;
         u64 iteration = round / PER_ITERATION;
-        if (block == 0) all.tell_double((double)number(rank, 0, iteration, 4), 4u * BLOCKS, iteration);
-        double moments = all.hear_double(4u * BLOCKS, iteration), whole = (double)number(0, 0, iteration, 4);
+        double own = (double)number(rank, 0, iteration, 4), whole = (double)number(0, 0, iteration, 4);
+        if (block == 0) all.tell_double(own, 4u * BLOCKS, iteration);
+        double moments = all.hear_double(own, 4u * BLOCKS, iteration);
         for (u32 other = 1; other < RANKS; ++other) whole += (double)number(other, 0, iteration, 4);
         if (memcmp(&moments, &whole, sizeof whole) != 0) wrong += 1;
         ranks[rank].meet();

@@ -138,7 +138,7 @@ struct AllRanks {
     __device__ __forceinline__ double operator()(int entry, double x) const {
         u32 at = 4u * N_NETS * OWN_TILES * GROUP_THREADS + 2u * (u32)entry;
         if (blockIdx.x == 0u) ranks.tell_double(x, at, iteration);
-        return ranks.hear_double(at, iteration);
+        return ranks.hear_double(x, at, iteration);
     }
 };
 #else
