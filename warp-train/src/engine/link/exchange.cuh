@@ -1,10 +1,10 @@
-// What the GPUs of a run tell each other inside a kernel: sums in the order of ranks, through memory that all of
-// them reach.
+// All-reduce inside a kernel, for the GPUs of a run: sums in the order of ranks, through memory that all of them can
+// access.
 //
 // A number travels with its round in one access of eight bytes, so nothing has to be fenced. A slot has two
-// places, for even and odd rounds: who hears a number has heard the one before, and its teller with it.
+// places, for even and odd rounds: a rank that has received a number has received the one before, and so has its sender.
 //
-// Needs: RANKS; with more than one of them RANK_SLOTS (words of eight bytes that a rank tells another in a round).
+// Needs: RANKS; with more than one of them RANK_SLOTS (words of eight bytes that a rank sends another in a round).
 #pragma once
 
 #ifndef RANKS
@@ -12,8 +12,8 @@
 #endif
 
 #if RANKS > 1
-// How often a wait looks for a number before it looks at the clock.
-#define TURNS 1024u
+// How often a wait polls before it looks at the clock.
+#define POLLS 1024u
 // Rounds are told apart by a number that is never 0, which memory begins with; as many even as odd ones.
 #define ROUNDS 0xfffffffeull
 
@@ -25,7 +25,7 @@
     asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(to), "l"(x), "l"(y) : "memory")
 #define LINK_LOAD(from, x, y) \
     asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];" : "=l"(x), "=l"(y) : "l"(from) : "memory")
-// Between two looks at what has not come yet.
+// Between two polls.
 #define LINK_RETRY() ((void)0)
 #endif
 
@@ -40,7 +40,7 @@ struct Ranks {
         LINK_CLOCK(t);
         return t;
     }
-    // What rank `from` told rank `to` last, from word `at` on, in rounds as even or odd as `count`.
+    // Where rank `to` receives what rank `from` sends, from word `at` on, in rounds as even or odd as `count`.
     __device__ __forceinline__ unsigned long long* place(u32 to, u32 from, unsigned long long count,
                                                          u32 at) const {
         u32 part = (u32)(count & 1u) * RANKS + from;
@@ -49,18 +49,18 @@ struct Ranks {
     static __device__ __forceinline__ u32 round_of(unsigned long long count) {
         return (u32)(2u + count % ROUNDS);
     }
-    static __device__ __forceinline__ void tell(unsigned long long* to, u32 a, u32 b, u32 round) {
+    static __device__ __forceinline__ void send(unsigned long long* to, u32 a, u32 b, u32 round) {
         unsigned long long tag = (unsigned long long)round << 32;
         LINK_STORE(to, tag | a, tag | b);
     }
-    // Pairs of numbers, from word `at` on, that other ranks tell this one in a round; zeros if one does not come. Loads
-    // of all ranks are under way at once: a wait takes as long for many ranks as for one.
+    // Pairs of numbers, from word `at` on, that the other ranks send this one in a round; zeros if one does not come.
+    // Loads of all ranks are under way at once: a wait takes as long for many ranks as for one.
     template <u32 PAIRS>
-    __device__ __forceinline__ void hear(u32 at, unsigned long long count, u32 (&words)[RANKS][2u * PAIRS]) const {
+    __device__ __forceinline__ void receive(u32 at, unsigned long long count, u32 (&words)[RANKS][2u * PAIRS]) const {
         u32 round = round_of(count);
-        for (u32 turn = 1;; ++turn) {
+        for (u32 poll = 1;; ++poll) {
             unsigned long long x[RANKS][2u * PAIRS];
-            bool all = true, over = turn % TURNS == 0u && is_over();
+            bool all = true, over = poll % POLLS == 0u && is_over();
 #pragma unroll
             for (u32 rank = 0; rank < RANKS; ++rank) {
                 if (rank == link.rank) continue;
@@ -87,7 +87,7 @@ struct Ranks {
         volatile u32* fault = link.fault;
         volatile u32* stop = (volatile u32*)link.stop[0];
         if (*fault != 0u || *stop != 0u) return true;
-        if (now() - began < (unsigned long long)link.patience * 1000000ull) return false;
+        if (now() - began < (unsigned long long)link.timeout_ms * 1000000ull) return false;
         *fault = 1u;
         *(volatile u32*)link.stop[1] = 1u;
         return true;
@@ -99,11 +99,11 @@ struct Ranks {
         for (u32 other = 0; other < RANKS; ++other) {
             if (other == link.rank) continue;
             unsigned long long* to = place(other, link.rank, count, at);
-            tell(to, __float_as_uint(mine.x), __float_as_uint(mine.y), round);
-            tell(to + 2, __float_as_uint(mine.z), __float_as_uint(mine.w), round);
+            send(to, __float_as_uint(mine.x), __float_as_uint(mine.y), round);
+            send(to + 2, __float_as_uint(mine.z), __float_as_uint(mine.w), round);
         }
         u32 words[RANKS][4];
-        hear<2>(at, count, words);
+        receive<2>(at, count, words);
         float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
 #pragma unroll
         for (u32 rank = 0; rank < RANKS; ++rank) {
@@ -119,17 +119,17 @@ struct Ranks {
         }
         return sum;
     }
-    // Tells all other ranks a double from word `at` on.
-    __device__ __forceinline__ void tell_double(double mine, u32 at, unsigned long long count) const {
+    // Sends all other ranks a double, from word `at` on.
+    __device__ __forceinline__ void send_double(double mine, u32 at, unsigned long long count) const {
         unsigned long long bits = (unsigned long long)__double_as_longlong(mine);
         for (u32 to = 0; to < RANKS; ++to) {
-            if (to != link.rank) tell(place(to, link.rank, count, at), (u32)bits, (u32)(bits >> 32), round_of(count));
+            if (to != link.rank) send(place(to, link.rank, count, at), (u32)bits, (u32)(bits >> 32), round_of(count));
         }
     }
     // The sum over ranks of a double that lies at word `at`.
-    __device__ __forceinline__ double hear_double(double mine, u32 at, unsigned long long count) const {
+    __device__ __forceinline__ double sum_double(double mine, u32 at, unsigned long long count) const {
         u32 words[RANKS][2];
-        hear<1>(at, count, words);
+        receive<1>(at, count, words);
         double sum = 0.0;
 #pragma unroll
         for (u32 rank = 0; rank < RANKS; ++rank) {

@@ -1,5 +1,5 @@
-// What ranks tell each other through memory that all of them reach: a kernel in the place of a gathering by NCCL, which
-// leaves the same words behind.
+// All-gather through memory that all ranks can access: a kernel in the place of NCCL's, which leaves the same words
+// behind.
 //
 // A block waits for the one of the same number on the other GPUs, so all blocks of all policies that gather side by
 // side must fit on a GPU at a time: there are few (gathering.rs).
@@ -8,7 +8,7 @@
 
 // Words `at` and the one behind it of what this rank has. The first array may be in copies, numbers that are summed in
 // their order.
-__device__ __forceinline__ void told_words(const TellRanksArgs& a, u32 at, u32 (&words)[2]) {
+__device__ __forceinline__ void own_words(const AllGatherArgs& a, u32 at, u32 (&words)[2]) {
     float sums[2] = {0.0f, 0.0f};
     if (a.copies > 0u && at < a.first_words)
         sum_of_copies((const float*)a.first + at, a.copies, a.first_words, a.first_words - at, sums);
@@ -28,8 +28,8 @@ __device__ __forceinline__ void told_words(const TellRanksArgs& a, u32 at, u32 (
     }
 }
 
-// Words `at` and the one behind it on rank `rank`.
-__device__ __forceinline__ void heard_words(const TellRanksArgs& a, u32 rank, u32 at, const u32 (&words)[2]) {
+// Stores words `at` and the one behind it of rank `rank`.
+__device__ __forceinline__ void store_words(const AllGatherArgs& a, u32 rank, u32 at, const u32 (&words)[2]) {
 #pragma unroll
     for (u32 i = 0; i < 2u; ++i) {
         u32 word = at + i, second = word - a.first_words, third = second - a.second_words;
@@ -45,25 +45,25 @@ __device__ __forceinline__ void heard_words(const TellRanksArgs& a, u32 rank, u3
     }
 }
 
-// Tells the others up to four arrays, and hears theirs. `rounds` counts the calls; behind it lies the number of blocks
+// Sends the other ranks up to four arrays, and receives theirs. `rounds` counts the calls; behind it lies the number of blocks
 // that are done with this one.
-extern "C" __global__ __launch_bounds__(P_PAIRS) void tell_ranks(const TellRanksArgs a, const LinkArgs link) {
+extern "C" __global__ __launch_bounds__(P_PAIRS) void all_gather(const AllGatherArgs a, const LinkArgs link) {
     Ranks ranks(link);
     unsigned long long count = a.rounds[0];
     u32 round = Ranks::round_of(count), n = a.first_words + a.second_words + a.third_words + a.fourth_words;
     u32 begin = 2u * (blockIdx.x * P_PAIRS + threadIdx.x), stride = 2u * P_PAIRS * gridDim.x, words[2];
     for (u32 at = begin; at < n; at += stride) {
-        told_words(a, at, words);
+        own_words(a, at, words);
         for (u32 other = 0; other < RANKS; ++other) {
-            if (other != link.rank) Ranks::tell(ranks.place(other, link.rank, count, at), words[0], words[1], round);
+            if (other != link.rank) Ranks::send(ranks.place(other, link.rank, count, at), words[0], words[1], round);
         }
-        heard_words(a, link.rank, at, words);
+        store_words(a, link.rank, at, words);
     }
     for (u32 at = begin; at < n; at += stride) {
-        u32 heard[RANKS][2];
-        ranks.hear<1>(at, count, heard);
+        u32 received[RANKS][2];
+        ranks.receive<1>(at, count, received);
         for (u32 rank = 0; rank < RANKS; ++rank) {
-            if (rank != link.rank) heard_words(a, rank, at, heard[rank]);
+            if (rank != link.rank) store_words(a, rank, at, received[rank]);
         }
     }
     // The last block counts the round, once all have read its number.

@@ -14,7 +14,7 @@ const MOST_GATHERED: usize = 1 << 22;
 /// Words of inboxes at most: as many with the number of their round, for even and for odd rounds. What is more goes
 /// through NCCL.
 const MOST_INBOX: usize = 4 * MOST_GATHERED;
-/// Pairs of words that a block tells the others in one go: few, so that many multiprocessors sum copies of gradients.
+/// Pairs of words that a block sends the others in one go: few, so that many multiprocessors sum copies of gradients.
 const PAIRS: u32 = 128;
 /// Arrays that are gathered in one go, at most.
 const MOST_ARRAYS: usize = 4;
@@ -34,7 +34,7 @@ pub(crate) const COPIES: &str = include_str!("copies.cu");
 // gather.cu
 kernel_args! {
     /// Up to four arrays of this rank, and those of all ranks; the first in so many copies, if in any.
-    struct TellRanksArgs {
+    struct AllGatherArgs {
         first: &[Word], second: &[Word], third: &[Word], fourth: &[Word],
         first_words: u32, second_words: u32, third_words: u32, fourth_words: u32, copies: u32,
         all_first: &mut [Word], all_second: &mut [Word], all_third: &mut [Word],
@@ -44,14 +44,14 @@ kernel_args! {
 
 /// The kernel that gathers, for texts that define `P_RANKS` and have [`COPIES`].
 pub(crate) fn text() -> String {
-    let declared = declare(&[TellRanksArgs::ARGS, LinkArgs::ARGS]);
+    let declared = declare(&[AllGatherArgs::ARGS, LinkArgs::ARGS]);
     let begin =
         "\ntypedef unsigned int u32;\n#define RANKS P_RANKS\n#define RANK_SLOTS link.slots\n";
     let pairs = format!("#define P_PAIRS {PAIRS}u\n");
     [begin, &pairs, &declared, EXCHANGE, include_str!("gather.cu")].concat()
 }
 
-/// In how many copies an array of so many words is heard that is to be summed over ranks: those of all ranks, or their
+/// In how many copies an array of so many words is received that is to be summed over ranks: those of all ranks, or their
 /// sum alone where the copies would be many words. Sizes alone decide, whatever gathers: inboxes have no room for more.
 pub(crate) fn copies(words: usize, ranks: usize) -> usize {
     if words.saturating_mul(ranks) > MOST_GATHERED { 1 } else { ranks }
@@ -64,11 +64,11 @@ pub(crate) enum Gathering {
     Kernel(Box<Inbox>),
 }
 
-/// A kernel that gathers: it tells the others' inboxes, and hears from its own.
+/// A kernel that gathers: it writes to the others' inboxes, and reads its own.
 #[derive(Debug)]
 pub(crate) struct Inbox {
     linked: Linked,
-    tell_ranks: Function,
+    all_gather: Function,
     /// Rounds so far, and blocks that are done with the one at hand; as u64.
     rounds: DeviceArray,
     device: Device,
@@ -138,9 +138,9 @@ impl Gathering {
 impl Inbox {
     fn new(joining: &Joining, slots: usize, module: &Module) -> Result<Self> {
         let (linked, device) = (Linked::new(joining, slots)?, joining.device());
-        let tell_ranks = module.function("tell_ranks")?;
+        let all_gather = module.function("all_gather")?;
         let rounds = DeviceArray::zeros(device, "rounds", U32, &[4])?;
-        Ok(Self { linked, tell_ranks, rounds, device: device.clone() })
+        Ok(Self { linked, all_gather, rounds, device: device.clone() })
     }
 
     /// Gathers up to four arrays; of the first there are so many copies to be summed, if any.
@@ -151,7 +151,7 @@ impl Inbox {
         let first_words = (first.own.len() / copies.max(1) as usize) as u32;
         let [second_words, third_words, fourth_words] = [0, 1, 2].map(|number| words(of(number)));
         let [second, third, fourth] = [0, 1, 2].map(|number| of(number).unwrap_or(*first));
-        let args = TellRanksArgs {
+        let args = AllGatherArgs {
             first: first.own,
             second: second.own,
             third: third.own,
@@ -171,7 +171,7 @@ impl Inbox {
         let most = self.device.info().n_multiprocessors;
         let blocks = pairs.div_ceil(PAIRS).clamp(1, most);
         let launch = Launch { blocks, threads: PAIRS, ..Launch::default() };
-        Ok(self.tell_ranks.launch(&launch, &[args.arg(), self.linked.args()?.arg()])?)
+        Ok(self.all_gather.launch(&launch, &[args.arg(), self.linked.args()?.arg()])?)
     }
 }
 

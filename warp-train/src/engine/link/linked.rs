@@ -10,7 +10,7 @@ use warp_data::cuda::{HostWord, Offer, Window};
 use warp_func::cuda::{Device, DeviceArray};
 use warp_func::kernel_args;
 
-/// What GPUs tell each other inside kernels; for texts that define `RANKS` and `RANK_SLOTS`.
+/// How kernels of several GPUs exchange numbers; for texts that define `RANKS` and `RANK_SLOTS`.
 pub(crate) const EXCHANGE: &str = include_str!("exchange.cuh");
 
 /// How often a wait for the GPU looks whether another rank is gone.
@@ -28,8 +28,8 @@ kernel_args! {
         fault: &mut [u32],
         rank: u32,
         /// Milliseconds that a kernel waits at most.
-        patience: u32,
-        /// Words that a rank can tell another in a round.
+        timeout_ms: u32,
+        /// Words that a rank can send another in a round.
         slots: u32,
     }
 }
@@ -37,7 +37,7 @@ kernel_args! {
 /// What is to carry sums between GPUs, if not what suits them: `nccl` or `peers`.
 const WARP_LINK: &str = "WARP_LINK";
 
-/// Whether all ranks reach each other's memory, so that kernels may tell each other sums; else they go through
+/// Whether all ranks reach each other's memory, so that kernels may exchange sums; else they go through
 /// NCCL. All ranks are to call it.
 ///
 /// # Errors
@@ -85,7 +85,7 @@ pub(crate) struct Linked {
     signals_at: DeviceArray,
     /// Set by a kernel that has waited for too long.
     fault: DeviceArray,
-    /// Words that a rank can tell another in a round.
+    /// Words that a rank can send another in a round.
     slots: usize,
     device: Device,
 }
@@ -137,7 +137,7 @@ impl Linked {
             stop: &self.signals_at,
             fault: &self.fault,
             rank: self.world.rank() as u32,
-            patience: u32::try_from(self.world.timeout().as_millis()).unwrap_or(u32::MAX),
+            timeout_ms: u32::try_from(self.world.timeout().as_millis()).unwrap_or(u32::MAX),
             slots: self.slots as u32,
         })
     }

@@ -29,7 +29,7 @@ struct Trial {
     /// Number of the first round.
     first: u64,
     /// Milliseconds that a block waits at most.
-    patience: u32,
+    timeout_ms: u32,
     /// `all`, `dead` or `stop`, as the program says.
     fate: &'static str,
 }
@@ -71,8 +71,8 @@ impl Ranks {
 
 impl Trial {
     fn play(&self, program: &Path) -> Seen {
-        let Self { rounds, first, patience, fate } = self;
-        let numbers = [*rounds, *first, u64::from(*patience)].map(|n| n.to_string());
+        let Self { rounds, first, timeout_ms, fate } = self;
+        let numbers = [*rounds, *first, u64::from(*timeout_ms)].map(|n| n.to_string());
         let output = Command::new(program).args(numbers).arg(fate).output().unwrap();
         assert!(output.status.success(), "{output:?}");
         let said = String::from_utf8(output.stdout).unwrap();
@@ -84,7 +84,7 @@ impl Trial {
 
 /// So many rounds in which all ranks stay; their numbers begin again in the middle.
 fn rounds(ranks: usize, blocks: usize, rounds: u64) {
-    let trial = Trial { rounds, first: ROUNDS - rounds / 2, patience: LONG, fate: "all" };
+    let trial = Trial { rounds, first: ROUNDS - rounds / 2, timeout_ms: LONG, fate: "all" };
     for Seen { wrong, faults, .. } in (Ranks { ranks, blocks }).play(&[trial]) {
         assert_eq!((wrong, faults), (0, 0), "{ranks} ranks");
     }
@@ -109,8 +109,8 @@ fn inboxes_are_made_for_any_number_of_ranks() {
 
 #[test]
 fn nobody_waits_for_a_dead_rank_longer_than_told() {
-    let dead = Trial { rounds: 40, first: 5, patience: 500, fate: "dead" };
-    let stopped = Trial { patience: LONG, fate: "stop", ..dead };
+    let dead = Trial { rounds: 40, first: 5, timeout_ms: 500, fate: "dead" };
+    let stopped = Trial { timeout_ms: LONG, fate: "stop", ..dead };
     let ranks = Ranks { ranks: 5, blocks: 2 };
     if let [dead, stopped] = ranks.play(&[dead, stopped])[..] {
         // Every rank but the dead one has waited in vain, and for as long as it was told once.

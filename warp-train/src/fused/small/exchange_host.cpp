@@ -1,4 +1,4 @@
-// Blocks of several ranks as threads of the host, which tell each other numbers through exchange.cuh (exchange.rs).
+// Blocks of several ranks as threads of the host, which exchange numbers through exchange.cuh (exchange.rs).
 //
 // Needs: RANKS, BLOCKS (of a rank); link_args.h, which is made.
 // Takes: rounds, the number of the first one, milliseconds that a wait lasts at most, and what happens: `all` (every
@@ -72,14 +72,14 @@ static void load(const u64* from, u64& x, u64& y) {
 // There are more threads than cores: who waits lets others go on.
 #define LINK_RETRY() sched_yield()
 
-// Words that a rank tells another in a round: a quad of each block, and a double.
+// Words that a rank sends another in a round: a quad of each block, and a double.
 #define RANK_SLOTS (4u * BLOCKS + 2u)
 #include "exchange.cuh"
 
 // Rounds after which the blocks of a rank meet, as after an iteration.
 #define PER_ITERATION 16ull
 
-// A number that block `block` of a rank tells in a round, exact in no small sum.
+// A number that block `block` of a rank sends in a round, exact in no small sum.
 static float number(u32 rank, u32 block, u64 round, u32 element) {
     u32 x = rank * 0x9E3779B1u ^ block * 0x85EBCA77u ^ (u32)round * 0xC2B2AE3Du ^ element * 0x27D4EB2Fu;
     x ^= x >> 15;
@@ -115,14 +115,14 @@ static u32 stop_word;
 static std::atomic<u64> wrong{0};
 
 // A block's part in rounds `first` to `last`.
-static void work(u32 rank, u32 block, u32 patience, u64 first, u64 last) {
+static void work(u32 rank, u32 block, u32 timeout_ms, u64 first, u64 last) {
     chance = 0x9E3779B97F4A7C15ull * (rank * BLOCKS + block + 1);
     LinkArgs link = {};
     link.inboxes = inboxes;
     link.stop = stop_at[rank];
     link.fault = &ranks[rank].fault;
     link.rank = rank;
-    link.patience = patience;
+    link.timeout_ms = timeout_ms;
     Ranks all(link);
     for (u64 round = first; round < last; ++round) {
         float4 found = all.sum(quad(rank, block, round), block, round);
@@ -138,8 +138,8 @@ static void work(u32 rank, u32 block, u32 patience, u64 first, u64 last) {
         if (round % PER_ITERATION != 0) continue;
         u64 iteration = round / PER_ITERATION;
         double own = (double)number(rank, 0, iteration, 4), whole = (double)number(0, 0, iteration, 4);
-        if (block == 0) all.tell_double(own, 4u * BLOCKS, iteration);
-        double moments = all.hear_double(own, 4u * BLOCKS, iteration);
+        if (block == 0) all.send_double(own, 4u * BLOCKS, iteration);
+        double moments = all.sum_double(own, 4u * BLOCKS, iteration);
         for (u32 other = 1; other < RANKS; ++other) whole += (double)number(other, 0, iteration, 4);
         if (memcmp(&moments, &whole, sizeof whole) != 0) wrong += 1;
         ranks[rank].meet();
@@ -149,7 +149,7 @@ static void work(u32 rank, u32 block, u32 patience, u64 first, u64 last) {
 int main(int n, char** said) {
     if (n != 5) return 2;
     u64 rounds = strtoull(said[1], nullptr, 10), first = strtoull(said[2], nullptr, 10);
-    u32 patience = (u32)atoi(said[3]);
+    u32 timeout_ms = (u32)atoi(said[3]);
     bool all_stay = strcmp(said[4], "all") == 0, host_stops = strcmp(said[4], "stop") == 0;
     for (u32 rank = 0; rank < RANKS; ++rank) {
         inboxes[rank] = (u64)ranks[rank].inbox.data();
@@ -161,7 +161,7 @@ int main(int n, char** said) {
     for (u32 rank = 0; rank < RANKS; ++rank)
         for (u32 block = 0; block < BLOCKS; ++block) {
             u64 own = all_stay || rank + 1 < RANKS ? rounds : rounds / 2;
-            threads.emplace_back(work, rank, block, patience, first, first + own);
+            threads.emplace_back(work, rank, block, timeout_ms, first, first + own);
         }
     if (host_stops) {
         // When the last rank's blocks are gone, the others wait.

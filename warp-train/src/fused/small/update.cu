@@ -134,11 +134,11 @@ struct AllRanks {
     __device__ __forceinline__ float4 operator()(int update, u32 quad, float4 x) const {
         return ranks.sum(x, first_quad + quad, iteration * N_UPDATES + update);
     }
-    // Moments lie behind all quads. Block 0 tells what all blocks know, and all of them hear.
+    // Moments lie behind all quads. Block 0 sends what all blocks know, and all of them receive.
     __device__ __forceinline__ double operator()(int entry, double x) const {
         u32 at = 4u * N_NETS * OWN_TILES * GROUP_THREADS + 2u * (u32)entry;
-        if (blockIdx.x == 0u) ranks.tell_double(x, at, iteration);
-        return ranks.hear_double(x, at, iteration);
+        if (blockIdx.x == 0u) ranks.send_double(x, at, iteration);
+        return ranks.sum_double(x, at, iteration);
     }
 };
 #else
