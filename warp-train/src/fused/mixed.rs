@@ -205,7 +205,7 @@ impl MixedLearner {
             for policy in &mut self.policies {
                 match policy {
                     Policy::Rollouts(policy) => {
-                        policy.look()?;
+                        policy.sum_obs()?;
                         policy.act(t, envs)?;
                     }
                     Policy::Replay(member) => member.act()?,

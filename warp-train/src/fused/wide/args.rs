@@ -41,14 +41,14 @@ kernel_args! {
 
 // normalise.cu
 kernel_args! {
-    pub(super) struct LookArgs {
+    pub(super) struct SumObsArgs {
         places: &[WidePlaces], rows: u32, shares: u32, factors: &[f32],
         parts: &mut [WideDistances],
     }
-    pub(super) struct RememberArgs {
+    pub(super) struct ObsMomentsArgs {
         parts: &mut [WideDistances], shares: u32, factors: &[f32], pending: &mut [WideMoments],
     }
-    pub(super) struct CountInArgs {
+    pub(super) struct MergeMomentsArgs {
         held: &[WideMoments],
         moments: &mut [WideMoments], pending: &mut [WideMoments], factors: &mut [f32],
     }
@@ -106,9 +106,9 @@ kernel_args! {
     }
 }
 
-// turn.cu
+// next_iteration.cu
 kernel_args! {
-    pub(super) struct TurnArgs {
+    pub(super) struct NextIterationArgs {
         states: &[u64], settings: &[u64], n_policies: u32, totals: &[u32], n_totals: u32, row: u32,
         planned: &[u32], notes: &mut [u32],
     }
@@ -131,7 +131,7 @@ kernel_args! {
 
 // update.cu
 kernel_args! {
-    pub(super) struct JudgeArgs { state: &mut [WideState], target_kl: f64 }
+    pub(super) struct CheckKlArgs { state: &mut [WideState], target_kl: f64 }
     pub(super) struct AdvantagesArgs {
         state: &[WideState], order: &[u32], advantages: &[f32], parts: &mut [f64], ns: &[u32],
     }
@@ -230,7 +230,7 @@ kernel_args! {
     pub(super) struct PackArgs { parameters: &[f32], image: &mut [u16], biases: &mut [f32] }
     pub(super) struct TensorActArgs {
         step: {WideStep}, stage: i32, given: &[f32], image: &[u8], biases: &[f32],
-        obs: &mut [u8], masks: &mut [u8], weights: &mut [u8], factors: &[f32], looks: i32,
+        obs: &mut [u8], masks: &mut [u8], weights: &mut [u8], factors: &[f32], sums_obs: i32,
         seen: &mut [WideDistances],
     }
     pub(super) struct TensorLearnArgs {
@@ -255,7 +255,7 @@ kernel_args! {
         parameters: &[f32], image: &mut [u8], image_tower: u64, biases: &mut [f32],
         biases_tower: u32, few: &mut [u8],
     }
-    pub(super) struct TiledLookArgs {
+    pub(super) struct TiledStoreObsArgs {
         places: &[WidePlaces], t: u32, rows: u32, first: u32, part: u32, seen: {WideSeen},
         x: &mut [u8],
     }
@@ -315,9 +315,9 @@ pub(super) fn declarations() -> String {
 }
 
 const GENERAL: [CStruct; 34] = [
-    LookArgs::ARGS,
-    RememberArgs::ARGS,
-    CountInArgs::ARGS,
+    SumObsArgs::ARGS,
+    ObsMomentsArgs::ARGS,
+    MergeMomentsArgs::ARGS,
     DiscountArgs::ARGS,
     ReturnMomentsArgs::ARGS,
     LearnReturnsArgs::ARGS,
@@ -335,11 +335,11 @@ const GENERAL: [CStruct; 34] = [
     BeginGoalsArgs::ARGS,
     NoteGoalsArgs::ARGS,
     SelectArgs::ARGS,
-    JudgeArgs::ARGS,
+    CheckKlArgs::ARGS,
     VariancesArgs::ARGS,
     ExplainArgs::ARGS,
     ShuffleArgs::ARGS,
-    TurnArgs::ARGS,
+    NextIterationArgs::ARGS,
     AdvantagesArgs::ARGS,
     ShuffledAdvantagesArgs::ARGS,
     BeginMinibatchArgs::ARGS,
@@ -364,7 +364,7 @@ const NETWORKS: [CStruct; 18] = [
     TensorLearnArgs::ARGS,
     TensorWeightsArgs::ARGS,
     TiledPackArgs::ARGS,
-    TiledLookArgs::ARGS,
+    TiledStoreObsArgs::ARGS,
     TiledGatherArgs::ARGS,
     TiledSumArgs::ARGS,
     TiledGradientsArgs::ARGS,

@@ -58,7 +58,7 @@ pub(super) struct Sizes {
     /// Whether layers run on tensor cores one by one, and what is kept between them is theirs.
     pub(super) tiled: bool,
     /// Blocks that take what agents see into its moments while they act, at most; 0 where that is done apart.
-    pub(super) looking: usize,
+    pub(super) obs_blocks: usize,
 }
 
 impl Sizes {
@@ -123,7 +123,7 @@ impl Sizes {
             foreign,
             fused,
             tiled,
-            looking: if path.looks(plan, &config.spec) {
+            obs_blocks: if path.sums_obs(plan, &config.spec) {
                 MOST_A_PROCESSOR * multiprocessors
             } else {
                 0

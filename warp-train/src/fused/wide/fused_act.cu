@@ -14,7 +14,7 @@ __device__ inline void fused_see(const FusedActArgs& a, unsigned int first, floa
         } else if (a.stage == 2) {
             x = a.given[(unsigned long long)row * P_WIDTH + column];
         } else if (F::acts && a.stage == 0) {
-            x = wide_look(a.step.places, a.step.t, a.step.rows, row, column, a.seen);
+            x = wide_see(a.step.places, a.step.t, a.step.rows, row, column, a.seen);
         } else {
             WidePlace place = wide_place(a.step.places, row);
             x = place.group->obs[place.row * P_WIDTH + column];

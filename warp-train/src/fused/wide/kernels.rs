@@ -21,18 +21,18 @@ kernels! {
     /// What every network needs.
     GeneralKernels {
         inputs, act, outcome, take_values, scatter_cut, gae, count, places_of_blocks, compact,
-        variances, explain, normalise_returns, begin_goals, note_goals, select, turn,
+        variances, explain, normalise_returns, begin_goals, note_goals, select, next_iteration,
     }
     /// Minibatches and steps of the optimiser.
     UpdateKernels {
         shuffle, advantages, shuffled_advantages, begin_minibatch, gather, losses, reduce, sum_copies,
-        factors, descend, judge,
+        factors, descend, check_kl,
     }
     /// How far actions differ, in a unit of its own.
     SpreadKernels { spread, spread_means }
     /// For running moments of observations and rewards.
     NormaliserKernels {
-        look, remember, count_in, discount, return_moments, learn_returns, scale_rewards,
+        sum_obs, obs_moments, merge_moments, discount, return_moments, learn_returns, scale_rewards,
     }
     /// Layer by layer.
     LayerKernels { layer, layer_inputs, layer_weights }
@@ -53,7 +53,7 @@ kernels! {
     /// The second.
     TensorWeightsKernels { tensor_weights }
     /// What goes into layers on tensor cores and comes out of them.
-    TiledRowKernels { tiled_pack, tiled_look, tiled_gather, tiled_sum, tiled_gradients }
+    TiledRowKernels { tiled_pack, tiled_store_obs, tiled_gather, tiled_sum, tiled_gradients }
     /// Those layers forward ..
     TiledForwardKernels {
         tiled_forward, tiled_forward_narrow, tiled_last, tiled_last_narrow, tiled_outputs,

@@ -179,7 +179,7 @@ impl WideLearner {
         for row in 0..n {
             self.collect(envs)?;
             self.learn()?;
-            notes.turn(&self.policies, envs, row)?;
+            notes.next_iteration(&self.policies, envs, row)?;
         }
         self.policies.iter().try_for_each(WidePolicy::wait_for_ranks)?;
         let iterated = |(note, i): (Note, u64)| {
@@ -245,12 +245,12 @@ impl WideLearner {
 #[derive(Clone, Copy)]
 enum Between {
     Outcome,
-    Look,
+    SumObs,
     Act,
 }
 
 impl Between {
-    const ALL: [Self; 3] = [Self::Outcome, Self::Look, Self::Act];
+    const ALL: [Self; 3] = [Self::Outcome, Self::SumObs, Self::Act];
 
     /// Starts it before step `t`; the first policy has the environment count the step before it.
     fn start(
@@ -262,7 +262,7 @@ impl Between {
     ) -> Result<()> {
         match self {
             Self::Outcome => outcome(policy, t, first, envs),
-            Self::Look => policy.look(),
+            Self::SumObs => policy.sum_obs(),
             Self::Act => policy.act(t, envs),
         }
     }

@@ -81,9 +81,9 @@ impl NetworkPath {
 
     /// Whether kernels that act also take what agents see into its moments: if it is normalised, all agents stay in the
     /// game, and there is room.
-    pub(super) fn looks(&self, plan: &PolicyPlan, spec: &EnvSpec) -> bool {
+    pub(super) fn sums_obs(&self, plan: &PolicyPlan, spec: &EnvSpec) -> bool {
         let shapes = self.shapes();
-        let has_room = !shapes.is_empty() && shapes.iter().all(TensorShape::has_room_to_look);
+        let has_room = !shapes.is_empty() && shapes.iter().all(TensorShape::has_room_for_obs_sums);
         has_room && plan.config.norm_obs && !plan.is_mortal(spec)
     }
 
@@ -129,8 +129,8 @@ impl WideText {
             None => NetworkPath::new(&network, rows, machine, backend.tensor_cores),
         };
         let general = text::general(config, number, &network, &path);
-        let looks = path.looks(plan, &config.spec);
-        let tower = |shape| text::tensor(config, number, &network, shape, looks);
+        let sums_obs = path.sums_obs(plan, &config.spec);
+        let tower = |shape| text::tensor(config, number, &network, shape, sums_obs);
         let towers = match &path {
             NetworkPath::Tiled(shape) => vec![text::tiled(config, number, &network, shape)],
             path => path.shapes().iter().map(tower).collect(),

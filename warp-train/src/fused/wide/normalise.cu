@@ -2,8 +2,8 @@
 // batches are combined by Chan's formula in a fixed order, all in f64.
 
 #define WIDE_EPSILON 1e-8
-// Rows that a thread looks at at once, and steps whose rewards it discounts.
-#define WIDE_LOOKS 8
+// Rows that a thread loads at once, and steps whose rewards it discounts.
+#define WIDE_ROWS_AT_ONCE 8
 #define WIDE_DISCOUNTED 8
 // Threads that add up the shares of a number, and numbers of a block that does so (normalise.rs).
 #define WIDE_MOMENT_LANES 32
@@ -27,7 +27,7 @@ __device__ inline void wide_add(WideDistances& to, const WideDistances& more) {
 // Adds what the agents in the game see now to the sums of the rollout at hand, per share of the rows and number:
 // [shares, P_WIDTH]. Distances from the mean that is known are summed, so that sums hold where numbers differ little
 // from a large mean. A block has 32 numbers of one share; its eight rows of threads take rows in turn.
-extern "C" __global__ void wide_look(const LookArgs a) {
+extern "C" __global__ void wide_sum_obs(const SumObsArgs a) {
     __shared__ WideDistances of_lanes[8][32];
     __shared__ WidePlaces places;
     wide_copy_places(a.places, &places);
@@ -39,19 +39,19 @@ extern "C" __global__ void wide_look(const LookArgs a) {
     unsigned int column_read = column < P_WIDTH ? column : 0, count = 0;
     WideDistances own = {0.0, 0.0, 0.0};
     double mean = (double)a.factors[2 * column_read];
-    for (unsigned int row = from + lane; row < to; row += 8 * WIDE_LOOKS) {
+    for (unsigned int row = from + lane; row < to; row += 8 * WIDE_ROWS_AT_ONCE) {
         // All loads are under way before the first is waited for.
-        float x[WIDE_LOOKS];
-        bool there[WIDE_LOOKS];
+        float x[WIDE_ROWS_AT_ONCE];
+        bool there[WIDE_ROWS_AT_ONCE];
         #pragma unroll
-        for (int i = 0; i < WIDE_LOOKS; ++i) {
+        for (int i = 0; i < WIDE_ROWS_AT_ONCE; ++i) {
             unsigned int at = row + 8 * i;
             WidePlace place = wide_place(&places, at < to ? at : row);
             there[i] = at < to && (!P_MORTAL || !place.group->alive || place.group->alive[place.row] != 0);
             x[i] = place.group->obs[place.row * P_WIDTH + column_read];
         }
         #pragma unroll
-        for (int i = 0; i < WIDE_LOOKS; ++i) {
+        for (int i = 0; i < WIDE_ROWS_AT_ONCE; ++i) {
             double off = there[i] ? (double)x[i] - mean : 0.0;
             count += there[i];
             own.sum += off;
@@ -70,7 +70,7 @@ extern "C" __global__ void wide_look(const LookArgs a) {
 
 // Makes moments of a rollout's sums, [P_WIDTH], and begins anew with them. A block has WIDE_MOMENT_COLUMNS numbers, and
 // WIDE_MOMENT_LANES threads take the shares of each in turn.
-extern "C" __global__ __launch_bounds__(256) void wide_remember(const RememberArgs a) {
+extern "C" __global__ __launch_bounds__(256) void wide_obs_moments(const ObsMomentsArgs a) {
     __shared__ WideDistances of_lanes[WIDE_MOMENT_LANES][WIDE_MOMENT_COLUMNS];
     unsigned int lane = threadIdx.x / WIDE_MOMENT_COLUMNS, place = threadIdx.x % WIDE_MOMENT_COLUMNS;
     unsigned int column = blockIdx.x * WIDE_MOMENT_COLUMNS + place, shares = column < P_WIDTH ? a.shares : 0;
@@ -96,7 +96,7 @@ extern "C" __global__ __launch_bounds__(256) void wide_remember(const RememberAr
 }
 
 // Lets what the rollouts of all ranks held, [P_RANKS, P_WIDTH], count from now on.
-extern "C" __global__ void wide_count_in(const CountInArgs a) {
+extern "C" __global__ void wide_merge_moments(const MergeMomentsArgs a) {
     unsigned int column = blockIdx.x * blockDim.x + threadIdx.x;
     if (column >= P_WIDTH) return;
     WideMoments now = a.moments[column], none = {0.0, 0.0, 0.0};

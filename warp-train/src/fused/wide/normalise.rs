@@ -1,8 +1,8 @@
 //! Running normalisation of one policy's observations and rewards on the device.
 
 use super::args::{
-    CountInArgs, DiscountArgs, LearnReturnsArgs, LookArgs, RememberArgs, ReturnMomentsArgs,
-    ScaleRewardsArgs,
+    DiscountArgs, LearnReturnsArgs, MergeMomentsArgs, ObsMomentsArgs, ReturnMomentsArgs,
+    ScaleRewardsArgs, SumObsArgs,
 };
 use super::arrays::Sizes;
 use super::kernels::NormaliserKernels;
@@ -61,7 +61,7 @@ impl WideNormaliser {
         let make = |name: &str, words: usize| -> Result<DeviceArray> {
             Ok(DeviceArray::zeros(device, &format!("{}.{name}", plan.name), U32, &[words])?)
         };
-        let shares = match sizes.looking {
+        let shares = match sizes.obs_blocks {
             0 => sizes.rows.div_ceil(SHARE).clamp(1, MOST_SHARES),
             blocks => blocks,
         };
@@ -91,12 +91,15 @@ impl WideNormaliser {
     }
 
     /// Takes in what the agents see before a training step, unless the policy does while it acts.
-    pub(super) fn look(&self, policy: &WidePolicy) -> Result<()> {
-        let Some(parts) = self.sums().filter(|_| policy.sizes.looking == 0) else { return Ok(()) };
+    pub(super) fn sum_obs(&self, policy: &WidePolicy) -> Result<()> {
+        let Some(parts) = self.sums().filter(|_| policy.sizes.obs_blocks == 0) else {
+            return Ok(());
+        };
         let blocks = self.width.div_ceil(32) * self.shares;
         let (rows, shares) = (policy.sizes.rows as u32, self.shares as u32);
-        let args = LookArgs { places: &policy.places, rows, shares, factors: &self.factors, parts };
-        Ok(self.kernels.look.launch(&Launch::over(blocks * 256, 256), &[args.arg()])?)
+        let args =
+            SumObsArgs { places: &policy.places, rows, shares, factors: &self.factors, parts };
+        Ok(self.kernels.sum_obs.launch(&Launch::over(blocks * 256, 256), &[args.arg()])?)
     }
 
     /// Sums of what the rollout at hand holds, if they are taken.
@@ -105,11 +108,11 @@ impl WideNormaliser {
     }
 
     /// Makes moments of what the rollout at hand held.
-    fn remember(&self, parts: &DeviceArray, pending: &DeviceArray) -> Result<()> {
+    fn obs_moments(&self, parts: &DeviceArray, pending: &DeviceArray) -> Result<()> {
         let shares = self.shares as u32;
-        let args = RememberArgs { parts, shares, factors: &self.factors, pending };
+        let args = ObsMomentsArgs { parts, shares, factors: &self.factors, pending };
         let launch = Launch::over(self.width * MOMENT_LANES, 256);
-        Ok(self.kernels.remember.launch(&launch, &[args.arg()])?)
+        Ok(self.kernels.obs_moments.launch(&launch, &[args.arg()])?)
     }
 
     /// When the rollout is full: normalises its rewards.
@@ -120,7 +123,7 @@ impl WideNormaliser {
     /// When the rollout is full: makes moments of its observations, if they are to count.
     pub(super) fn finish_observations(&self) -> Result<()> {
         match &self.obs {
-            Some([_, pending, parts]) if self.learns => self.remember(parts, pending),
+            Some([_, pending, parts]) if self.learns => self.obs_moments(parts, pending),
             _ => Ok(()),
         }
     }
@@ -132,14 +135,14 @@ impl WideNormaliser {
 
     /// Lets that count, from all ranks, once it is known.
     pub(super) fn count_pending(&self, held: &DeviceArray) -> Result<()> {
-        self.pending().map_or(Ok(()), |pending| self.count_in(pending, held))
+        self.pending().map_or(Ok(()), |pending| self.merge_moments(pending, held))
     }
 
     /// Lets what is `held` on all ranks count, and forgets what is pending here.
-    fn count_in(&self, pending: &DeviceArray, held: &DeviceArray) -> Result<()> {
+    fn merge_moments(&self, pending: &DeviceArray, held: &DeviceArray) -> Result<()> {
         let Some([moments, ..]) = &self.obs else { return Ok(()) };
-        let args = CountInArgs { held, moments, pending, factors: &self.factors };
-        Ok(self.kernels.count_in.launch(&Launch::over(self.width, 64), &[args.arg()])?)
+        let args = MergeMomentsArgs { held, moments, pending, factors: &self.factors };
+        Ok(self.kernels.merge_moments.launch(&Launch::over(self.width, 64), &[args.arg()])?)
     }
 
     /// Makes factors of what counts already.
@@ -147,7 +150,7 @@ impl WideNormaliser {
         // As many as all ranks could hold: zeros.
         let none = vec![0_u32; self.n_ranks * pending.len()];
         let none = DeviceArray::from_slice(pending.device(), "none", &[none.len()], &none)?;
-        self.count_in(pending, &none)?;
+        self.merge_moments(pending, &none)?;
         Ok(pending.device().synchronize()?)
     }
 

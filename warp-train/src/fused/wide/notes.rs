@@ -1,7 +1,7 @@
 //! What iterations leave to be read, kept on the device until many of them are over, and what they learn with, given to
 //! it before they begin: so the host waits once for all, and GPUs that learn together do not wait for each other's hosts.
 
-use super::args::TurnArgs;
+use super::args::NextIterationArgs;
 use super::policy::WidePolicy;
 use super::shared::{WideSettings, WideState};
 use crate::engine::Progress;
@@ -68,7 +68,7 @@ impl WideNotes {
     }
 
     /// Ends iteration number `row` of those.
-    pub(super) fn turn(
+    pub(super) fn next_iteration(
         &self,
         policies: &[WidePolicy],
         envs: &mut CudaVecEnv,
@@ -77,7 +77,7 @@ impl WideNotes {
         let Some(first) = policies.first() else { return Ok(()) };
         envs.device_totals()?;
         let totals = envs.totals_array();
-        let args = TurnArgs {
+        let args = NextIterationArgs {
             states: &self.states,
             settings: &self.settings,
             n_policies: self.n_policies as u32,
@@ -88,7 +88,7 @@ impl WideNotes {
             notes: &self.notes,
         };
         let launch = Launch { blocks: 1, threads: 256, ..Launch::default() };
-        Ok(first.kernels.turn.launch(&launch, &[args.arg()])?)
+        Ok(first.kernels.next_iteration.launch(&launch, &[args.arg()])?)
     }
 
     /// Waits for the first `n` iterations and says what each left.

@@ -269,8 +269,8 @@ impl WidePolicy {
 
     /// Blocks for so many rows that act at once: of one tile, if all towers then run at once.
     pub(super) fn blocks_that_act(&self, rows: usize, shape: &TensorShape) -> Launch {
-        let look_bytes = if self.sizes.looking > 0 { shape.look_bytes() } else { 0 };
-        let shared_bytes = shape.act_bytes() + look_bytes;
+        let obs_sums_bytes = if self.sizes.obs_blocks > 0 { shape.obs_sums_bytes() } else { 0 };
+        let shared_bytes = shape.act_bytes() + obs_sums_bytes;
         let tiles = rows.div_ceil(TILE_ROWS);
         if tiles * self.tensor.len() > self.device.info().n_multiprocessors as usize {
             return self.two_tiles_a_block(rows, shape, shared_bytes);

@@ -3,7 +3,7 @@
 
 // Number `column` of what a row's agent sees before step t, which is stored; with the first one also
 // what it may do, and whether it is in the game.
-__device__ inline float wide_look(const WidePlaces* places, unsigned int t, unsigned int rows,
+__device__ inline float wide_see(const WidePlaces* places, unsigned int t, unsigned int rows,
                                   unsigned int row, unsigned int column, const WideSeen& seen) {
     WidePlace place = wide_place(places, row);
     unsigned long long cell = (unsigned long long)t * rows + row;
@@ -22,7 +22,7 @@ __device__ inline float wide_look(const WidePlaces* places, unsigned int t, unsi
 extern "C" __global__ void wide_inputs(const InputsArgs a) {
     unsigned long long at = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x;
     unsigned int row = (unsigned int)(at / P_WIDTH), column = (unsigned int)(at % P_WIDTH);
-    if (row < a.rows) wide_look(a.places, a.t, a.rows, row, column, a.seen);
+    if (row < a.rows) wide_see(a.places, a.t, a.rows, row, column, a.seen);
 }
 
 // Draws a row's action of a step from its outputs, P_OUT of them and, if the tower VALUES, the value; hands

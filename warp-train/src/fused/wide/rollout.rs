@@ -1,4 +1,4 @@
-//! Filling a rollout: how a policy looks and acts at every step, and what is kept of it. Host side of
+//! Filling a rollout: what a policy observes and does at every step, and what is kept of it. Host side of
 //! `rollout.cu`.
 
 use super::args::{
@@ -35,8 +35,8 @@ impl Stage {
 
 impl WidePolicy {
     /// Takes what is seen now into the moments of observations.
-    pub(in super::super) fn look(&self) -> Result<()> {
-        self.normaliser.look(self)
+    pub(in super::super) fn sum_obs(&self) -> Result<()> {
+        self.normaliser.sum_obs(self)
     }
 
     /// Acts and hands over the actions of step `t`.
@@ -202,7 +202,8 @@ impl WidePolicy {
         let step = self.step_of_towers(stage, t, envs);
         let towers = self.tensor.iter().zip(&self.network.towers);
         let towers = towers.filter(|(_, of)| stage.has(of.role));
-        let sums = self.normaliser.sums().filter(|_| stage == Stage::Act && self.sizes.looking > 0);
+        let sums =
+            self.normaliser.sums().filter(|_| stage == Stage::Act && self.sizes.obs_blocks > 0);
         let act = |tower: &TensorTower| -> Result<()> {
             let args = TensorActArgs {
                 step,
@@ -214,7 +215,7 @@ impl WidePolicy {
                 masks: &a.masks,
                 weights: &a.weights,
                 factors: &self.normaliser.factors,
-                looks: i32::from(sums.is_some()),
+                sums_obs: i32::from(sums.is_some()),
                 seen: sums.unwrap_or(&self.normaliser.factors),
             };
             let launch = self.blocks_that_act(step.rows as usize, &tower.shape);

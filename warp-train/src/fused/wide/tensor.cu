@@ -10,7 +10,7 @@
 // without padding, T_N outputs (a multiple of 16), T_WEIGHTS where each layer lies in the parameters, T_OUTS
 // real rows of the output layer, T_GAP columns left free from T_GAP_AT on, T_ROLE 0: actor and critic,
 // 1: actor, 2: critic; T_TANH; T_BLOCKS blocks a multiprocessor, T_LEARNERS groups that learn in one pass, or 0,
-// T_AHEAD whether they have room for the observations of two tiles; T_LOOKS whether what acts also looks;
+// T_AHEAD whether they have room for the observations of two tiles; T_SUMS_OBS whether what acts also sums observations;
 // T_EDGES whether the first of two passes makes the gradients of the first and the output layer.
 
 #define T_IN t_real(0)

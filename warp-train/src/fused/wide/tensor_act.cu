@@ -98,7 +98,7 @@ struct TAct {
     float* log_probs;
     float* values;
     const float* factors;
-    // The warp's sums of all columns, in shared memory, if it also looks.
+    // The warp's sums of all columns, in shared memory, if it also sums observations.
     TSeen* seen;
 };
 
@@ -134,7 +134,7 @@ __device__ inline void t_fetch_whole(const float* from, const float* factors, in
     #pragma unroll
     for (int c = 0; c < 4; ++c) by[c] = t_factor(factors, column + c);
     #pragma unroll
-    for (int c = 0; T_LOOKS && seen != 0 && c < 4; ++c) {
+    for (int c = 0; T_SUMS_OBS && seen != 0 && c < 4; ++c) {
         TSeen own = {0.0, 0.0};
         #pragma unroll
         for (int i = 0; i < loads; ++i) {
@@ -189,7 +189,7 @@ __device__ inline void t_fetch_rows(const TAct& a, const float* given, unsigned 
                 }
             }
             #pragma unroll
-            for (int c = 0; T_LOOKS && a.seen != 0 && c < columns; ++c) {
+            for (int c = 0; T_SUMS_OBS && a.seen != 0 && c < columns; ++c) {
                 TSeen own = {0.0, 0.0};
                 #pragma unroll
                 for (int r = 0; r < 8; ++r) {
@@ -342,7 +342,7 @@ extern "C" __global__ __launch_bounds__(256, T_BLOCKS) void wide_tensor_act(
     unsigned int base = t_shared(shared);
     int warp = threadIdx.x / 32, warps = blockDim.x / 32, lane = threadIdx.x % 32;
     unsigned char* scratch = all_scratch + warp * T_SCRATCH;
-    TSeen *all_seen = (TSeen*)(all_scratch + warps * T_SCRATCH), *seen = T_LOOKS && args.looks ? all_seen + warp * T_IN : 0;
+    TSeen *all_seen = (TSeen*)(all_scratch + warps * T_SCRATCH), *seen = T_SUMS_OBS && args.sums_obs ? all_seen + warp * T_IN : 0;
     for (int i = lane; i < T_IN && seen != 0; i += 32) seen[i] = {0.0, 0.0};
     __syncwarp();
     float* outs = (float*)scratch;
@@ -374,5 +374,5 @@ extern "C" __global__ __launch_bounds__(256, T_BLOCKS) void wide_tensor_act(
         __syncwarp();
         rows += present;
     }
-    if (T_LOOKS && args.looks) t_write_seen(all_seen, rows, args.seen + blockIdx.x * P_WIDTH);
+    if (T_SUMS_OBS && args.sums_obs) t_write_seen(all_seen, rows, args.seen + blockIdx.x * P_WIDTH);
 }

@@ -31,7 +31,7 @@ pub(super) struct TensorShape {
     /// Whether the first of two passes makes the gradients of the first and the output layer.
     edges: bool,
     /// Whether the kernel that acts has room for sums of what is seen.
-    looks: bool,
+    sums_obs: bool,
 }
 
 /// Blocks of a kernel on one multiprocessor, at most.
@@ -56,7 +56,7 @@ impl TensorShape {
             learners: None,
             ahead: false,
             edges: false,
-            looks: false,
+            sums_obs: false,
         };
         let whole = shape.widths.iter().chain([&outputs]).all(|width| *width <= 256);
         // What kernels declare for themselves.
@@ -75,8 +75,8 @@ impl TensorShape {
             with.gradient_bytes(learners) + fixed_of_gradients <= shared_bytes
         });
         shape.edges = shape.has_room_for_edges(shared_bytes);
-        let with = shape.blocks() * (shape.act_bytes() + shape.look_bytes() + fixed);
-        shape.looks = with <= shared_bytes;
+        let with = shape.blocks() * (shape.act_bytes() + shape.obs_sums_bytes() + fixed);
+        shape.sums_obs = with <= shared_bytes;
         fits.then_some(shape)
     }
 
@@ -157,13 +157,13 @@ impl TensorShape {
         self.image_bytes() + 4 * self.biases() + 8 * 16 * row
     }
 
-    /// Whether that kernel has room for [`TensorShape::look_bytes`] more.
-    pub(super) fn has_room_to_look(&self) -> bool {
-        self.looks
+    /// Whether that kernel has room for [`TensorShape::obs_sums_bytes`] more.
+    pub(super) fn has_room_for_obs_sums(&self) -> bool {
+        self.sums_obs
     }
 
     /// Sums in f64 of every number that eight warps see, and of its square.
-    pub(super) fn look_bytes(&self) -> usize {
+    pub(super) fn obs_sums_bytes(&self) -> usize {
         8 * 2 * 8 * self.tower.hidden[0].n_in
     }
 
@@ -290,7 +290,7 @@ mod tests {
             (155_648, 196_608, 4)
         );
         assert_eq!(shape.products(), [8, 32, 80, 256]);
-        assert!(shape.has_room_to_look(), "225,280 bytes with sums of what is seen");
+        assert!(shape.has_room_for_obs_sums(), "225,280 bytes with sums of what is seen");
     }
 
     /// Few observations and outputs: 232,000 bytes of 232,448 with what the first pass declares for itself.
@@ -315,7 +315,7 @@ mod tests {
         assert_eq!((shape(&[64, 64]).gradient_bytes(3), shape(&[64, 64]).ahead), (231_040, false));
         let fewer = TensorShape::new(&tower(64, &[64, 64], 11), 232_448).unwrap();
         assert_eq!((fewer.gradient_bytes(3), fewer.ahead), (214_592, true));
-        assert_eq!((fewer.look_bytes(), fewer.has_room_to_look()), (8_192, true));
+        assert_eq!((fewer.obs_sums_bytes(), fewer.has_room_for_obs_sums()), (8_192, true));
         assert_eq!(shape(&[64, 64, 64, 64]).learners(), None, "sums of gradients do not fit");
         assert_eq!(shape(&[64, 128]).learners(), None);
         let odd = shape(&[40, 24]);

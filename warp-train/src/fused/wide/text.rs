@@ -33,7 +33,7 @@ const GENERAL: [&str; 5] = [
     CELLS,
     include_str!("rollout.cu"),
     include_str!("selection.cu"),
-    include_str!("turn.cu"),
+    include_str!("next_iteration.cu"),
 ];
 /// In which order cells are looked through.
 pub(super) const CELLS: &str = include_str!("cells.cu");
@@ -144,10 +144,10 @@ pub(super) fn tensor(
     number: PolicyNumber,
     network: &WideNetwork,
     shape: &TensorShape,
-    looks: bool,
+    sums_obs: bool,
 ) -> Vec<Source> {
     let mut text = constants(config, number, network);
-    let _ = writeln!(text, "#define T_LOOKS {}", u8::from(looks));
+    let _ = writeln!(text, "#define T_SUMS_OBS {}", u8::from(sums_obs));
     shape.constants(is_tanh(config, number), &mut text);
     text += &ROWS.join("\n");
     text += &products(&shape.products());

@@ -5,7 +5,7 @@
 //! networks.
 
 use super::args::{
-    TiledGatherArgs, TiledGradientsArgs, TiledLayerArgs, TiledLookArgs, TiledPackArgs,
+    TiledGatherArgs, TiledGradientsArgs, TiledLayerArgs, TiledPackArgs, TiledStoreObsArgs,
     TiledSumArgs, TiledWeightsArgs,
 };
 use super::kernels::{TiledBackKernels, TiledForwardKernels, TiledRowKernels, TiledWeightsKernels};
@@ -176,7 +176,7 @@ impl WidePolicy {
         let step = self.step(t, s.rows, &a.values, Some(envs));
         for first in (0..s.rows).step_by(s.part) {
             let rows = s.part.min(s.rows - first);
-            let args = TiledLookArgs {
+            let args = TiledStoreObsArgs {
                 places: &self.places,
                 t: t as u32,
                 rows: s.rows as u32,
@@ -186,7 +186,7 @@ impl WidePolicy {
                 x: &tiled.inputs,
             };
             let launch = TiledNetwork::over_rows(rows, tiled.inputs_of(0).columns);
-            tiled.kernels.rows.tiled_look.launch(&launch, &[args.arg()])?;
+            tiled.kernels.rows.tiled_store_obs.launch(&launch, &[args.arg()])?;
             self.tiled_forward(tiled, &Rows { x: &a.obs, at: 0, sampled: false, first: 0, rows })?;
             self.decide(step, first, rows)?;
         }

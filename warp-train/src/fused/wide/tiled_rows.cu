@@ -62,14 +62,14 @@ struct UEight {
 };
 
 // What `part` rows from `first` on see before step t, which is stored, too.
-extern "C" __global__ __launch_bounds__(256) void wide_tiled_look(const TiledLookArgs a) {
+extern "C" __global__ __launch_bounds__(256) void wide_tiled_store_obs(const TiledStoreObsArgs a) {
     UEight at(U_INPUTS);
     if (at.row >= (a.part + U_ROWS - 1) / U_ROWS * U_ROWS) return;
     float x[8];
     #pragma unroll
     for (unsigned int k = 0; k < 8; ++k) {
         bool real = at.row < a.part && at.column + k < P_WIDTH;
-        x[k] = real ? wide_look(a.places, a.t, a.rows, a.first + at.row, at.column + k, a.seen) : 0.0f;
+        x[k] = real ? wide_see(a.places, a.t, a.rows, a.first + at.row, at.column + k, a.seen) : 0.0f;
     }
     u_store(a.x + u_at(at.row, at.column, U_INPUTS / 64), x);
 }

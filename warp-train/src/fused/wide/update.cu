@@ -119,7 +119,7 @@ extern "C" __global__ void wide_begin_minibatch(const BeginMinibatchArgs a) {
 
 // Whether the policy has moved too far in the epoch that is over, in the mean over its minibatches: then no more is
 // learned from this rollout.
-extern "C" __global__ void wide_judge(const JudgeArgs a) {
+extern "C" __global__ void wide_check_kl(const CheckKlArgs a) {
     unsigned int n = a.state->updates - a.state->judged;
     double divergence = a.state->sums[3] - a.state->judged_kl;
     if (n > 0 && !(divergence / n <= a.target_kl)) a.state->stopped = 1;

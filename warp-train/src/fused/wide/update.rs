@@ -2,7 +2,7 @@
 //! optimiser; all as launches.
 
 use super::args::{
-    BeginMinibatchArgs, DescendArgs, FactorsArgs, GatherArgs, JudgeArgs, LossesArgs, ReduceArgs,
+    BeginMinibatchArgs, CheckKlArgs, DescendArgs, FactorsArgs, GatherArgs, LossesArgs, ReduceArgs,
     TensorGradientArgs, TensorLearnArgs, TensorWeightsArgs, WideSamples,
 };
 use super::arrays::{LOSS_WORDS, SUM_BLOCKS};
@@ -82,7 +82,7 @@ impl WidePolicy {
                 self.pack_and_begin(next)?;
             }
             if passes.shuffles {
-                self.judge()?;
+                self.check_kl()?;
             }
         }
         Ok(())
@@ -96,11 +96,11 @@ impl WidePolicy {
     }
 
     /// Ends the epochs where the policy has moved further than the key `target_kl` allows.
-    fn judge(&self) -> Result<()> {
+    fn check_kl(&self) -> Result<()> {
         let Some(target_kl) = self.plan.config.target_kl else { return Ok(()) };
-        let args = JudgeArgs { state: &self.arrays.state, target_kl };
+        let args = CheckKlArgs { state: &self.arrays.state, target_kl };
         let launch = Launch { threads: 1, ..ONE_BLOCK };
-        Ok(self.update.judge.launch(&launch, &[args.arg()])?)
+        Ok(self.update.check_kl.launch(&launch, &[args.arg()])?)
     }
 
     /// Finds the moments of all minibatches' advantages, and makes the first one the one at hand; `shuffled` is the number

@@ -1,6 +1,6 @@
 // Between an iteration and the next of several that the host starts at once, in one block: what the one left to be
 // read is noted, and the next one's settings are handed over.
-extern "C" __global__ void wide_turn(const TurnArgs a) {
+extern "C" __global__ void wide_next_iteration(const NextIterationArgs a) {
     const unsigned int of_state = sizeof(WideState) / 4, of_settings = sizeof(WideSettings) / 4;
     unsigned int* note = a.notes + (unsigned long long)a.row * (a.n_policies * of_state + a.n_totals);
     const unsigned int* next = a.planned + (unsigned long long)a.row * a.n_policies * of_settings;
