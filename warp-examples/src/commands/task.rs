@@ -65,7 +65,7 @@ impl Task {
     /// Ranks that have lost each other, or a folder that not all of them can read.
     pub(super) fn agreed(self, world: &World, registry: &Registry) -> Result<Self> {
         let begun = self.args.restarts.go_on_in().unwrap_or(Path::new(""));
-        let told = world.tell("where the run goes on", begun.to_string_lossy().as_bytes())?;
+        let told = world.broadcast("where the run goes on", begun.to_string_lossy().as_bytes())?;
         if told.is_empty() {
             return Ok(self);
         }

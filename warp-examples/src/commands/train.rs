@@ -231,14 +231,14 @@ impl<'a> OneRank<'a> {
         let Self { args, on_host, basis, device, why, threads, listens, .. } = self;
         let evaluator = Evaluator { registry: on_host, threads };
         // The first rank has written a checkpoint, which may take long.
-        world.gather_within("the beginning", &[], PATIENCE)?;
+        world.all_gather_within("the beginning", &[], PATIENCE)?;
         let Some(mut run) = run else {
             // The first rank writes, prints and draws.
             let mut stop = listens.then(Stop::listen).transpose()?;
             let mut callbacks: Vec<&mut dyn Callback> = Vec::new();
             callbacks.extend(stop.as_mut().map(|stop| stop as &mut dyn Callback));
             train(&mut trainer, evaluator, &mut callbacks)?;
-            world.gather_within("the end", &[], PATIENCE)?;
+            world.all_gather_within("the end", &[], PATIENCE)?;
             return Ok(Outcome::Done);
         };
         if !why.is_empty() {
@@ -278,7 +278,7 @@ impl<'a> OneRank<'a> {
         let end = end.map_err(|error| with_last_good(error, run.folder()))?;
         let summary = run.summarise(&trainer, device.name())?;
         curves::draw(run.folder(), trainer.config())?;
-        world.gather_within("the end", &[], PATIENCE)?;
+        world.all_gather_within("the end", &[], PATIENCE)?;
         let said = report(&summary, run.folder(), end);
         match (end, stop.asked_by()) {
             // The terminal may be gone.
@@ -388,7 +388,7 @@ impl<'a> OneRank<'a> {
 fn checkpoint_for(world: &World, place: &Place) -> Result<Checkpoint> {
     let found = world.is_first().then(|| checkpoint_of(place)).transpose()?;
     let step = found.as_ref().map_or(0, |found| found.manifest.env_steps);
-    let told = world.tell_within("the checkpoint's step", &step.to_le_bytes(), PATIENCE)?;
+    let told = world.broadcast_within("the checkpoint's step", &step.to_le_bytes(), PATIENCE)?;
     match (found, told.first_chunk()) {
         (Some(found), _) => Ok(found),
         (None, Some(step)) => {

@@ -25,7 +25,7 @@ pub(crate) fn sum(parts: &[EpisodeTotals], sharing: &Sharing) -> Result<EpisodeT
     let Some(first) = parts.first() else { return Ok(EpisodeTotals::default()) };
     let numbers: Vec<f64> = parts.iter().flat_map(numbers).collect();
     let each = numbers.len() / parts.len();
-    let all = sharing.world.gather_f64("episodes", &numbers)?;
+    let all = sharing.world.all_gather_f64("episodes", &numbers)?;
     let mut sum = EpisodeTotals::new(first.returns.len(), first.statistics.len());
     for part in all.chunks_exact(each) {
         sum.merge(&of_numbers(part, first));
@@ -46,7 +46,7 @@ pub(crate) fn sum_each(
         return Ok(iterations.to_vec());
     };
     let here: Vec<f64> = iterations.iter().flat_map(numbers).collect();
-    let all = sharing.world.gather_f64("episodes", &here)?;
+    let all = sharing.world.all_gather_f64("episodes", &here)?;
     let each = here.len() / iterations.len();
     let mut sums =
         vec![EpisodeTotals::new(first.returns.len(), first.statistics.len()); iterations.len()];

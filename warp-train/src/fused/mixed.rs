@@ -182,7 +182,7 @@ impl MixedLearner {
                 let mut graph = Graph::capture(&device, || self.steps(&round, n_steps, envs))?;
                 // All ranks record the same: nobody loads or frees anything while a kernel waits for another rank.
                 self.collecting = None;
-                self.config.world.meet("a recorded rollout")?;
+                self.config.world.barrier("a recorded rollout")?;
                 graph.launch()?;
                 self.collecting = Some((round.clone(), graph));
             }

@@ -216,7 +216,7 @@ fn moments_of_all(
         here.extend(moments(plan, envs, *shards, shard).numbers());
     }
     let mut all = RunningMoments::new(width);
-    for numbers in world.gather_f64("moments of observations", &here)?.chunks(1 + 2 * width) {
+    for numbers in world.all_gather_f64("moments of observations", &here)?.chunks(1 + 2 * width) {
         all.merge(&RunningMoments::of_numbers(numbers, width));
     }
     Ok(all)

@@ -178,7 +178,7 @@ impl Trainer {
         if self.config.world.is_alone() {
             return Ok(n);
         }
-        let told = self.config.world.tell("iterations", &n.to_le_bytes())?;
+        let told = self.config.world.broadcast("iterations", &n.to_le_bytes())?;
         let unreadable =
             || Error::Ranks("the first rank did not say how many iterations to run".into());
         told.first_chunk().map(|bytes| u64::from_le_bytes(*bytes)).ok_or_else(unreadable)

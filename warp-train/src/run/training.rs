@@ -104,7 +104,7 @@ fn agreed(world: &World, stopped: Option<Stopped>, patience: Duration) -> Result
         Some(Stopped::ReturnReached(mean)) => (2, mean),
     };
     let said = [&[why][..], &reached.to_le_bytes()].concat();
-    let all = world.gather_within("whether to stop", &said, patience)?;
+    let all = world.all_gather_within("whether to stop", &said, patience)?;
     let reason = |said: &Vec<u8>| match said.split_first() {
         Some((1, _)) => Some(Stopped::Asked),
         Some((2, mean)) => Some(Stopped::ReturnReached(f64::from_le_bytes(*mean.first_chunk()?))),

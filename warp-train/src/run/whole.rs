@@ -55,7 +55,7 @@ impl Snapshot {
         learner.flags = flags.collect::<Result<_>>()?;
         let mut envs = Vec::new();
         for (name, tensor) in &*part.envs.arrays()? {
-            let parts = world.collect("replicas", tensor.bytes())?;
+            let parts = world.gather_to_first("replicas", tensor.bytes())?;
             envs.push((name.clone(), tensor.of_parts(&parts)));
         }
         let envs = EnvState::Here(envs);
@@ -67,7 +67,7 @@ impl Snapshot {
 fn in_pieces(world: &World, what: &'static str, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
     let mut whole = Vec::new();
     for piece in mine.chunks(PIECE) {
-        let parts = world.collect(what, piece)?;
+        let parts = world.gather_to_first(what, piece)?;
         whole.resize_with(parts.len(), Vec::new);
         whole.iter_mut().zip(parts).for_each(|(whole, part)| whole.extend(part));
     }
@@ -95,7 +95,7 @@ pub(crate) fn learner(world: &World, mut state: LearnerState) -> Result<LearnerS
     }
     for Statistic { name, shape, data } in &mut state.statistics {
         if name.ends_with(OF_ROWS) {
-            *data = world.gather_f64("discounted returns", data)?;
+            *data = world.all_gather_f64("discounted returns", data)?;
             *shape = vec![data.len()];
         }
     }
@@ -128,7 +128,7 @@ fn check_equal(world: &World, part: &Snapshot) -> Result<()> {
     bytes.extend(encode(&learner.optimizer, &[])?);
     // The first rank may come later: it evaluated or wrote.
     let mine = digest(&bytes);
-    let digests = world.gather_within("digests of weights", mine.as_bytes(), PATIENCE)?;
+    let digests = world.all_gather_within("digests of weights", mine.as_bytes(), PATIENCE)?;
     match digests.iter().position(|digest| *digest != digests[0]) {
         None => Ok(()),
         Some(rank) => {

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-/// Who hears what is gathered.
+/// Who receives what is gathered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hearers {
+pub enum Receivers {
     /// Every rank.
     All,
     /// The first rank alone: what is gathered may be large.
@@ -16,15 +16,15 @@ pub enum Hearers {
 pub struct Round {
     /// What it is about, as in "gradients".
     pub what: &'static str,
-    /// Who hears it.
-    pub hearers: Hearers,
+    /// Who receives it.
+    pub receivers: Receivers,
     /// How long the first rank may keep the others waiting, if longer than ranks wait for each other.
     pub patience: Duration,
 }
 
 /// Carries bytes between ranks, in rounds that all of them take part in.
 pub trait Link: Send {
-    /// Takes part in a round: what every rank says, in their order; nothing for those who do not hear it.
+    /// Takes part in a round: what every rank says, in their order; nothing for those who do not receive it.
     ///
     /// # Errors
     /// In a sentence: which rank is gone, late or in another round, doing what, since when; or why one gave

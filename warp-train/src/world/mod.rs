@@ -11,7 +11,7 @@ mod tcp;
 mod threads;
 
 pub use launch::{Launch, from_environment};
-pub use link::{Hearers, Link, Round};
+pub use link::{Link, Receivers, Round};
 pub use tcp::{Hello, Listener, MEETING, join};
 pub(crate) use threads::on_threads;
 pub use threads::threads;
@@ -66,7 +66,7 @@ impl PartialEq for World {
 }
 
 impl World {
-    /// Rank number `rank` of `size`, which hear each other through `link`.
+    /// Rank number `rank` of `size`, which reach each other through `link`.
     #[must_use]
     pub fn new(rank: usize, size: usize, link: Box<dyn Link>) -> Self {
         let link = (size > 1).then(|| Arc::new(Mutex::new(link)));
@@ -106,7 +106,7 @@ impl World {
     pub fn first_then_others<T>(&self, what: &'static str, work: impl FnOnce() -> T) -> Result<T> {
         let mut work = Some(work);
         let early = self.is_first().then(|| work.take()).flatten().map(|work| work());
-        self.gather_within(what, &[], PATIENCE)?;
+        self.all_gather_within(what, &[], PATIENCE)?;
         let late = work.map(|work| work());
         early.or(late).ok_or_else(|| Error::Ranks(format!("nobody has done {what}")))
     }
@@ -153,29 +153,29 @@ impl World {
     ///
     /// # Errors
     /// A rank that disconnected, gave up, is late, or sent something unexpected.
-    pub fn gather(&self, what: &'static str, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
-        self.exchange(Round { what, hearers: Hearers::All, patience: Duration::ZERO }, mine)
+    pub fn all_gather(&self, what: &'static str, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
+        self.exchange(Round { what, receivers: Receivers::All, patience: Duration::ZERO }, mine)
     }
 
     /// The same, where the first rank may keep the others waiting for `patience`: it evaluates, or writes.
     ///
     /// # Errors
-    /// As [`World::gather`].
-    pub fn gather_within(
+    /// As [`World::all_gather`].
+    pub fn all_gather_within(
         &self,
         what: &'static str,
         mine: &[u8],
         patience: Duration,
     ) -> Result<Vec<Vec<u8>>> {
-        self.exchange(Round { what, hearers: Hearers::All, patience }, mine)
+        self.exchange(Round { what, receivers: Receivers::All, patience }, mine)
     }
 
     /// The same, which only the first rank receives; the others get nothing.
     ///
     /// # Errors
-    /// As [`World::gather`].
-    pub fn collect(&self, what: &'static str, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
-        self.exchange(Round { what, hearers: Hearers::First, patience: Duration::ZERO }, mine)
+    /// As [`World::all_gather`].
+    pub fn gather_to_first(&self, what: &'static str, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
+        self.exchange(Round { what, receivers: Receivers::First, patience: Duration::ZERO }, mine)
     }
 
     fn exchange(&self, round: Round, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
@@ -187,58 +187,58 @@ impl World {
     /// What the first rank has to say.
     ///
     /// # Errors
-    /// As [`World::gather`].
-    pub fn tell(&self, what: &'static str, mine: &[u8]) -> Result<Vec<u8>> {
-        self.tell_within(what, mine, Duration::ZERO)
+    /// As [`World::all_gather`].
+    pub fn broadcast(&self, what: &'static str, mine: &[u8]) -> Result<Vec<u8>> {
+        self.broadcast_within(what, mine, Duration::ZERO)
     }
 
     /// The same, where the first rank may keep the others waiting for `patience`.
     ///
     /// # Errors
-    /// As [`World::gather`].
-    pub fn tell_within(
+    /// As [`World::all_gather`].
+    pub fn broadcast_within(
         &self,
         what: &'static str,
         mine: &[u8],
         patience: Duration,
     ) -> Result<Vec<u8>> {
         let mine = if self.is_first() { mine } else { &[] };
-        Ok(self.gather_within(what, mine, patience)?.swap_remove(0))
+        Ok(self.all_gather_within(what, mine, patience)?.swap_remove(0))
     }
 
     /// Waits until all ranks are here.
     ///
     /// # Errors
-    /// As [`World::gather`].
-    pub fn meet(&self, what: &'static str) -> Result<()> {
-        self.gather(what, &[]).map(|_| ())
+    /// As [`World::all_gather`].
+    pub fn barrier(&self, what: &'static str) -> Result<()> {
+        self.all_gather(what, &[]).map(|_| ())
     }
 
     /// Whether it is so for any rank.
     ///
     /// # Errors
-    /// As [`World::gather`].
+    /// As [`World::all_gather`].
     pub fn any(&self, what: &'static str, here: bool) -> Result<bool> {
-        Ok(self.gather(what, &[u8::from(here)])?.iter().any(|said| said.contains(&1)))
+        Ok(self.all_gather(what, &[u8::from(here)])?.iter().any(|said| said.contains(&1)))
     }
 
     /// The numbers of all ranks, one after the other.
     ///
     /// # Errors
-    /// As [`World::gather`].
-    pub fn gather_f64(&self, what: &'static str, mine: &[f64]) -> Result<Vec<f64>> {
+    /// As [`World::all_gather`].
+    pub fn all_gather_f64(&self, what: &'static str, mine: &[f64]) -> Result<Vec<f64>> {
         let bytes: Vec<u8> = mine.iter().flat_map(|x| x.to_le_bytes()).collect();
-        let parts = self.gather(what, &bytes)?;
+        let parts = self.all_gather(what, &bytes)?;
         Ok(parts.iter().flat_map(|part| f64s(part)).collect())
     }
 
     /// The same in single precision.
     ///
     /// # Errors
-    /// As [`World::gather`].
-    pub fn gather_f32(&self, what: &'static str, mine: &[f32]) -> Result<Vec<f32>> {
+    /// As [`World::all_gather`].
+    pub fn all_gather_f32(&self, what: &'static str, mine: &[f32]) -> Result<Vec<f32>> {
         let bytes: Vec<u8> = mine.iter().flat_map(|x| x.to_le_bytes()).collect();
-        let parts = self.gather(what, &bytes)?;
+        let parts = self.all_gather(what, &bytes)?;
         let numbers = |part: &Vec<u8>| {
             let (words, _) = part.as_chunks::<4>();
             words.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect::<Vec<_>>()
@@ -252,7 +252,7 @@ impl World {
     /// # Errors
     /// Devices that differ, on all ranks.
     pub fn check_same_model(&self, own: &str) -> Result<()> {
-        same_model(&self.gather("the model of each GPU", own.as_bytes())?)
+        same_model(&self.all_gather("the model of each GPU", own.as_bytes())?)
     }
 
     /// Tells the other ranks that this one failed, so that none waits for it.

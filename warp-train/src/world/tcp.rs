@@ -3,7 +3,7 @@
 //! Rank 0 listens until all others have said hello; what anybody else sends there is dropped.
 
 use super::frame::{Frame, Kind, LATE, receive, send};
-use super::{Hearers, Link, Round, parts};
+use super::{Link, Receivers, Round, parts};
 use std::io::ErrorKind;
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
@@ -250,14 +250,14 @@ struct Hub {
 
 impl Hub {
     fn round(&mut self, round: Round, mine: &[u8]) -> Result<Vec<Vec<u8>>, String> {
-        let Round { what, hearers, .. } = round;
+        let Round { what, receivers, .. } = round;
         let until = Instant::now() + self.timeout;
         let mut all = vec![mine.to_vec()];
         for (stream, rank) in self.spokes.iter_mut().zip(1..) {
             let frame = receive(stream, until, MOST_BYTES);
             all.push(said(frame, rank, what, self.timeout)?);
         }
-        let joined = if hearers == Hearers::All { parts::join(&all) } else { Vec::new() };
+        let joined = if receivers == Receivers::All { parts::join(&all) } else { Vec::new() };
         let answer = Frame { kind: Kind::AllSaid, what: what.into(), bytes: joined };
         for (stream, rank) in self.spokes.iter_mut().zip(1..) {
             let sent = send(stream, &answer, self.timeout);
@@ -311,7 +311,7 @@ struct Spoke {
 
 impl Spoke {
     fn round(&mut self, round: Round, mine: &[u8]) -> Result<Vec<Vec<u8>>, String> {
-        let Round { what, hearers, patience } = round;
+        let Round { what, receivers, patience } = round;
         let gone = |e: String| format!("rank 0 disconnected, or is late with {what}: {e}");
         let mine = Frame::new(Kind::Said, what, mine);
         let sent = send(&mut self.hub, &mine, self.timeout);
@@ -323,9 +323,11 @@ impl Spoke {
             (Err(e), Ok(())) | (Err(_), Err(e)) => return Err(gone(e)),
         };
         match frame {
-            Frame { kind: Kind::AllSaid, what: of, bytes } if of == what => match hearers {
-                Hearers::All => parts::split(&bytes).ok_or_else(|| gone("a broken message".into())),
-                Hearers::First => Ok(Vec::new()),
+            Frame { kind: Kind::AllSaid, what: of, bytes } if of == what => match receivers {
+                Receivers::All => {
+                    parts::split(&bytes).ok_or_else(|| gone("a broken message".into()))
+                }
+                Receivers::First => Ok(Vec::new()),
             },
             Frame { kind: Kind::GaveUp, bytes, .. } => {
                 Err(String::from_utf8_lossy(&bytes).into_owned())

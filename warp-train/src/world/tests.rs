@@ -48,14 +48,15 @@ fn every_rank_hears_all_in_their_order() {
             let rank = world.rank() as f64;
             let mut sums = Vec::new();
             for round in 0..50 {
-                let all = world.gather_f64("numbers", &[rank, f64::from(round)]).unwrap();
+                let all = world.all_gather_f64("numbers", &[rank, f64::from(round)]).unwrap();
                 assert_eq!(all.len(), 6);
                 sums.push(all.chunks(2).map(|pair| pair[0] * 10.0 + pair[1]).collect::<Vec<_>>());
             }
-            world.meet("the end").unwrap();
+            world.barrier("the end").unwrap();
             assert!(world.any("a flag", world.rank() == 2).unwrap());
-            let told = world.tell("a word", format!("of {}", world.rank()).as_bytes()).unwrap();
-            let collected = world.collect("rows", &[world.rank() as u8]).unwrap();
+            let told =
+                world.broadcast("a word", format!("of {}", world.rank()).as_bytes()).unwrap();
+            let collected = world.gather_to_first("rows", &[world.rank() as u8]).unwrap();
             (sums, told, collected.len())
         });
         assert_eq!(heard[0].0[7], [7.0, 17.0, 27.0]);
@@ -72,10 +73,10 @@ fn many_ranks_hear_each_other() {
             let heard = on_ranks(links, |world| {
                 let own = vec![world.rank() as f32; 1000];
                 let sums: Vec<f32> = (0..20)
-                    .map(|_| world.gather_f32("gradients", &own).unwrap().iter().sum())
+                    .map(|_| world.all_gather_f32("gradients", &own).unwrap().iter().sum())
                     .collect();
                 assert_eq!(world.share(3 * size).len(), 3);
-                world.meet("the end").unwrap();
+                world.barrier("the end").unwrap();
                 sums
             });
             let wanted = 1000.0 * (size * (size - 1) / 2) as f32;
@@ -84,7 +85,8 @@ fn many_ranks_hear_each_other() {
         // One that goes away ends it for all.
         for links in [threads(size, long), loopback(size, long)] {
             let errors = on_ranks(links, |world| {
-                (world.rank() + 1 < size).then(|| world.meet("gradients").unwrap_err().to_string())
+                (world.rank() + 1 < size)
+                    .then(|| world.barrier("gradients").unwrap_err().to_string())
             });
             let gone = format!("rank {} disconnected", size - 1);
             assert!(errors.into_iter().flatten().all(|error| error.contains(&gone)), "{gone}");
@@ -117,7 +119,7 @@ fn beside_one_that_says(bytes: &[u8], then_waits: bool) -> Vec<String> {
         let hub = listener.welcome(&hello(0, 3), Duration::from_secs(10), long).unwrap();
         let others = [(0, hub), (2, last.join().unwrap())].map(|(rank, link)| {
             let world = World::new(rank, 3, link);
-            scope.spawn(move || world.gather("gradients", &[7; 8]).unwrap_err().to_string())
+            scope.spawn(move || world.all_gather("gradients", &[7; 8]).unwrap_err().to_string())
         });
         let errors = others.into_iter().map(|other| other.join().unwrap()).collect();
         strange.join().unwrap();
@@ -159,7 +161,7 @@ fn a_rank_that_never_comes_is_named_in_time_on_all() {
                 std::thread::sleep(3 * QUICK);
                 return None;
             }
-            Some(world.meet("gradients").unwrap_err().to_string())
+            Some(world.barrier("gradients").unwrap_err().to_string())
         });
         assert!(since.elapsed() < 10 * QUICK);
         for error in errors.into_iter().flatten() {
@@ -183,7 +185,7 @@ fn a_rank_that_gives_up_or_goes_away_ends_the_rounds_of_all() {
                 }
                 // The others have begun to wait, or not.
                 std::thread::sleep(QUICK / 8 * world.rank() as u32);
-                Some(world.gather("moments", &[1]).unwrap_err().to_string())
+                Some(world.all_gather("moments", &[1]).unwrap_err().to_string())
             });
             assert!(since.elapsed() < long / 2);
             for error in errors.into_iter().flatten() {
@@ -199,7 +201,7 @@ fn ranks_in_different_rounds_are_told_so() {
     for links in [threads(2, long), loopback(2, long)] {
         let errors = on_ranks(links, |world| {
             let what = ["gradients", "moments"][world.rank()];
-            world.meet(what).unwrap_err().to_string()
+            world.barrier(what).unwrap_err().to_string()
         });
         for error in errors {
             assert!(error.contains("gradients") && error.contains("moments"), "{error}");

@@ -1,6 +1,6 @@
 //! Ranks that are threads of one process.
 
-use super::{Hearers, Link, Round};
+use super::{Link, Receivers, Round};
 use crate::error::{Error, Result as RankResult};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -71,7 +71,7 @@ impl Thread {
 
 impl Link for Thread {
     fn gather(&mut self, round: Round, mine: &[u8]) -> Result<Vec<Vec<u8>>, String> {
-        let Round { what, hearers, patience } = round;
+        let Round { what, receivers, patience } = round;
         let (since, timeout) = (Instant::now(), self.timeout.max(patience));
         let mut meeting = self.meeting();
         meeting.enter(self.rank, what, mine)?;
@@ -98,7 +98,7 @@ impl Link for Thread {
         }
         let last = Arc::clone(&meeting.last);
         drop(meeting);
-        let hears = hearers == Hearers::All || self.rank == 0;
+        let hears = receivers == Receivers::All || self.rank == 0;
         Ok(if hears { last.to_vec() } else { Vec::new() })
     }
 

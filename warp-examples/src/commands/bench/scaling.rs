@@ -131,7 +131,7 @@ impl Pair {
                 Some(trainer) => rate(trainer, &World::default(), each)?,
                 None => 0.0,
             };
-            self.world.gather_within("a GPU that is measured alone", &[], PATIENCE)?;
+            self.world.all_gather_within("a GPU that is measured alone", &[], PATIENCE)?;
             let together = rate(&mut self.together, &self.world, each)?;
             // The first pair warms up.
             if pair > 0 {

@@ -124,7 +124,7 @@ fn write(
         tell(&notice);
     }
     let outcome = conclude(&summary, &folder, &runs, entry)?;
-    world.gather_within(share::END, &[], PATIENCE)?;
+    world.all_gather_within(share::END, &[], PATIENCE)?;
     match stop.asked_by() {
         _ if summary.runs.len() == summary.n_runs => outcome,
         // The terminal may be gone.

@@ -32,6 +32,6 @@ pub(super) fn train(
         let rounds = Rounds { runs: &runs, own, halving, fleet: &fleet, shows: false };
         rounds.train(&mut learner, together)
     })?;
-    world.gather_within(END, &[], PATIENCE)?;
+    world.all_gather_within(END, &[], PATIENCE)?;
     Ok(Outcome::Done)
 }

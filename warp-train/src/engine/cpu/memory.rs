@@ -70,7 +70,7 @@ impl Rings {
             return Ok(());
         }
         let numbers: Vec<f32> = here.iter().flat_map(|odds| [odds.total, odds.least]).collect();
-        let all = self.sharing.world.gather_f32("priorities", &numbers)?;
+        let all = self.sharing.world.all_gather_f32("priorities", &numbers)?;
         let (all, _) = all.as_chunks::<2>();
         let all: Vec<Odds> =
             all.iter().map(|[total, least]| Odds { total: *total, least: *least }).collect();
@@ -94,7 +94,7 @@ impl Rings {
             return Ok(());
         }
         let here: Vec<f32> = self.rings.iter().filter_map(Ring::largest_priority).collect();
-        let all = world.gather_f32("largest priorities", &here)?;
+        let all = world.all_gather_f32("largest priorities", &here)?;
         let largest = all.into_iter().fold(0.0, f32::max);
         self.rings.iter_mut().for_each(|ring| ring.raise_largest_priority(largest));
         Ok(())

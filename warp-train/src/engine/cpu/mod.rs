@@ -211,7 +211,7 @@ impl CpuEngine {
         let Sharing { world, shards } = &self.sharing;
         let of_shard = |shard| self.figures.iter().map(move |sum: &Sum| sum.of_shards[shard]);
         let here: Vec<f64> = (0..shards.here).flat_map(of_shard).collect();
-        let all = world.gather_f64("figures", &here)?;
+        let all = world.all_gather_f64("figures", &here)?;
         let n_figures = self.figures.len();
         let whole = |index: usize| all.iter().skip(index).step_by(n_figures).sum::<f64>();
         let figures = self.plan.figures.iter().zip(&mut self.figures).enumerate();

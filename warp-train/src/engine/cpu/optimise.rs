@@ -42,7 +42,7 @@ impl CpuEngine {
         for shard in 0..shards.here {
             ids.iter().for_each(|id| here.extend_from_slice(models[id.0].gradient_of(shard)));
         }
-        let all = world.gather_f32("gradients", &here)?;
+        let all = world.all_gather_f32("gradients", &here)?;
         let mut parts = all.chunks_exact(here.len() / shards.here);
         let mut sum = parts.next().unwrap_or_default().to_vec();
         parts.for_each(|part| add_rows(&mut sum, part));

@@ -199,7 +199,7 @@ impl OffPolicyLearner {
         let members = || self.groups.iter().flat_map(|group| &group.members);
         members().try_for_each(Member::check_ranks)?;
         // Nobody allocates while a kernel may wait for another rank.
-        self.config.world.meet("the beginning of iterations")?;
+        self.config.world.barrier("the beginning of iterations")?;
         for i in 0..n as usize {
             let env_steps = progress.env_steps + i as u64 * self.config.steps_per_iteration();
             let mut members = self.groups.iter_mut().flat_map(|group| &mut group.members);
@@ -279,7 +279,7 @@ impl OffPolicyLearner {
                 self.recorded.clear();
             }
             // All ranks record the same: nobody loads or frees anything while a kernel waits for another rank.
-            self.config.world.meet("a recorded iteration")?;
+            self.config.world.barrier("a recorded iteration")?;
             graph.launch()?;
             self.recorded.insert(round.clone(), graph);
         }

@@ -222,7 +222,7 @@ impl Member {
     /// Ranks that have lost each other.
     pub(crate) fn sum_figures(&self, words: &[u32]) -> Result<Vec<f64>> {
         let here = numbers(words);
-        let all = self.engine.setting.ranks.gather_f64("figures", &here)?;
+        let all = self.engine.setting.ranks.all_gather_f64("figures", &here)?;
         let sum = |i: usize| all.iter().skip(i).step_by(here.len()).sum();
         Ok((0..here.len()).map(sum).collect())
     }

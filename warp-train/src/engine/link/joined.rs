@@ -114,7 +114,7 @@ fn connect(device: &Device, world: &World) -> Result<Communicator> {
         true => nccl_name().inspect_err(|error| world.give_up(&error.to_string()))?,
         false => Vec::new(),
     };
-    let name = world.tell("NCCL's name", &name)?;
+    let name = world.broadcast("NCCL's name", &name)?;
     let (rank, size) = (world.rank(), world.size());
     let communicator = Communicator::begin(device, &name, rank, size, world.timeout())?;
     let mut turns = Turns::new();

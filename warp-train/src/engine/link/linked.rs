@@ -48,7 +48,7 @@ pub(crate) fn is_within_reach(gpu: &Device, world: &World) -> Result<bool> {
         Carrier::Nccl => "nccl".into(),
         Carrier::Peers => "peers".into(),
     };
-    let wanted = world.tell("what carries sums", wanted.as_bytes())?;
+    let wanted = world.broadcast("what carries sums", wanted.as_bytes())?;
     match &wanted[..] {
         b"nccl" => return Ok(false),
         b"" | b"peers" => {}
@@ -58,13 +58,13 @@ pub(crate) fn is_within_reach(gpu: &Device, world: &World) -> Result<bool> {
         }
     }
     let offer = Offer::new(gpu, "inbox", 1)?;
-    let all = world.gather("where memory is", offer.bytes())?;
+    let all = world.all_gather("where memory is", offer.bytes())?;
     let opened = offer.open(&all, world.rank());
     let said = opened.as_ref().err().map(ToString::to_string).unwrap_or_default();
-    let said = world.gather("who is reached", said.as_bytes())?;
+    let said = world.all_gather("who is reached", said.as_bytes())?;
     // Nobody frees what another has not let go.
     drop(opened);
-    world.meet("the end of a look around")?;
+    world.barrier("the end of a look around")?;
     match said.iter().find(|why| !why.is_empty()) {
         Some(why) if wanted == b"peers" => {
             Err(Error::Ranks(String::from_utf8_lossy(why).into_owned()))
@@ -99,11 +99,11 @@ impl Linked {
     pub(crate) fn new(joining: &Joining, slots: usize) -> Result<Self> {
         let (gpu, world) = (joining.device(), joining.world());
         let offer = Offer::new(gpu, "inbox", Self::words(world, slots))?;
-        let all = world.gather("where memory is", offer.bytes())?;
+        let all = world.all_gather("where memory is", offer.bytes())?;
         let opened = offer.open(&all, world.rank());
         // All or none: a rank that is out of reach of one would be waited for by all.
         let said = opened.as_ref().err().map(ToString::to_string).unwrap_or_default();
-        let failed = world.gather("who is reached", said.as_bytes())?;
+        let failed = world.all_gather("who is reached", said.as_bytes())?;
         if let Some(why) = failed.iter().find(|why| !why.is_empty()) {
             return Err(Error::Ranks(String::from_utf8_lossy(why).into_owned()));
         }
@@ -151,11 +151,11 @@ impl Linked {
     /// # Errors
     /// Ranks that have lost each other.
     pub(crate) fn clear(&self) -> Result<()> {
-        self.world.meet("an empty inbox")?;
+        self.world.barrier("an empty inbox")?;
         let own = self.window()?.own();
         own.push(&vec![0_u32; own.len()])?;
         self.device.synchronize()?;
-        self.world.meet("empty inboxes")
+        self.world.barrier("empty inboxes")
     }
 
     /// Waits for the GPU, and for no rank that is gone.
@@ -203,7 +203,7 @@ impl Drop for Linked {
     fn drop(&mut self) {
         // When all have come here, no kernel writes into an inbox any more. Where one is lost, its kernels may:
         // the memory then stays taken until the process ends.
-        if self.world.meet("the end of learning").is_err() {
+        if self.world.barrier("the end of learning").is_err() {
             std::mem::forget(self.window.take());
         }
     }

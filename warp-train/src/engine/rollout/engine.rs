@@ -116,7 +116,7 @@ pub(crate) fn share_gradients(
     gradients: &[f32],
     sharing: &Sharing,
 ) -> Result<()> {
-    let all = sharing.world.gather_f32("gradients", gradients)?;
+    let all = sharing.world.all_gather_f32("gradients", gradients)?;
     let mut parts = all.chunks_exact(gradients.len() / sharing.shards.here);
     let mut sum = parts.next().unwrap_or_default().to_vec();
     for part in parts {
@@ -143,7 +143,7 @@ impl Update<'_> {
         let RolloutEngine { rollout, sharing, .. } = &self.on;
         let of = |shard| Rewards::of(rollout, sharing.shards.rows(rollout.n_rows, shard)).numbers();
         let here: Vec<f64> = (0..sharing.shards.here).flat_map(of).collect();
-        let all = sharing.world.gather_f64("rewards", &here)?;
+        let all = sharing.world.all_gather_f64("rewards", &here)?;
         Ok(Rewards::together(all.as_chunks().0))
     }
 
@@ -152,7 +152,7 @@ impl Update<'_> {
         if self.on.plan.config.neg_pos_env_ratio.is_none() {
             return Ok(());
         }
-        let all = self.on.sharing.world.gather_f64("counts of replicas", here)?;
+        let all = self.on.sharing.world.all_gather_f64("counts of replicas", here)?;
         let sum = |i: usize| all.iter().skip(i).step_by(2).sum::<f64>();
         let counts = [("positive_replicas", sum(0)), ("negative_replicas", sum(1))];
         self.of_rollout.extend(counts);
@@ -162,7 +162,7 @@ impl Update<'_> {
     /// Moments of numbers of all shards, from those of the shards here.
     fn merged(&self, what: &'static str, here: &[Moments]) -> Result<Moments> {
         let numbers: Vec<f64> = here.iter().flat_map(|m| [m.n, m.mean, m.squares]).collect();
-        let all = self.on.sharing.world.gather_f64(what, &numbers)?;
+        let all = self.on.sharing.world.all_gather_f64(what, &numbers)?;
         let moments = all.chunks_exact(3).map(|m| Moments { n: m[0], mean: m[1], squares: m[2] });
         Ok(moments.fold(Moments::default(), Moments::with))
     }
@@ -173,7 +173,7 @@ impl Update<'_> {
         let rollout = &*self.on.rollout;
         let of = |shard| Spread::of(rollout, shards.rows(rollout.n_rows, shard)).numbers();
         let here: Vec<f64> = (0..shards.here).flat_map(of).collect();
-        let all = world.gather_f64("spread of actions", &here)?;
+        let all = world.all_gather_f64("spread of actions", &here)?;
         Ok(Spread::mean(all.as_chunks().0))
     }
 
@@ -214,7 +214,7 @@ impl Update<'_> {
             }
         }
         share_gradients(self.on.policy, &gradients, self.on.sharing)?;
-        let figures = self.on.sharing.world.gather_f64("figures of a loss", &figures)?;
+        let figures = self.on.sharing.world.all_gather_f64("figures of a loss", &figures)?;
         for seen in figures.as_chunks().0 {
             self.metrics.add(&LossMetrics::of_numbers(*seen));
         }
@@ -263,7 +263,7 @@ impl OnPolicyEngine for Update<'_> {
         self.of_rollout.extend(spread.figures());
         self.of_rollout.extend(self.rewards()?.figures());
         self.count_replicas(&selections)?;
-        let counts = self.on.sharing.world.gather_f64("counts of samples", &counts)?;
+        let counts = self.on.sharing.world.all_gather_f64("counts of samples", &counts)?;
         self.counts = counts.into_iter().map(|n| n as usize).collect();
         Ok(())
     }

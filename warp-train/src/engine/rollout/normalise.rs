@@ -352,7 +352,7 @@ fn merge_all(
 ) -> Result<()> {
     let numbers: Vec<f64> = pending.iter().flat_map(RunningMoments::numbers).collect();
     let width = moments.mean.len();
-    for numbers in world.gather_f64(what, &numbers)?.chunks_exact(1 + 2 * width) {
+    for numbers in world.all_gather_f64(what, &numbers)?.chunks_exact(1 + 2 * width) {
         moments.merge(&RunningMoments::of_numbers(numbers, width));
     }
     pending.fill(RunningMoments::new(width));

@@ -46,7 +46,7 @@ pub(super) fn of_all_ranks(world: &World, mut rows: Vec<Figures>) -> Result<Vec<
     let mut words = Vec::new();
     rows.iter().for_each(|row| row.put(&mut words));
     let bytes: Vec<u8> = words.iter().flat_map(|word: &u32| word.to_le_bytes()).collect();
-    let parts = world.gather("figures", &bytes)?;
+    let parts = world.all_gather("figures", &bytes)?;
     let of = |part: &Vec<u8>| -> Vec<Figures> {
         let words = part.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word));
         figures(&words.collect::<Vec<u32>>())

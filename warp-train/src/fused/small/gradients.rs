@@ -71,7 +71,7 @@ impl SmallLearner {
         // As after a rollout.
         self.arrays.barrier.push(&[0u32])?;
         // While a kernel waits for another rank, nobody is to load or allocate anything.
-        config.world.meet("a minibatch")?;
+        config.world.barrier("a minibatch")?;
         self.learn(self.place(config, progress, 0))?;
         let figures = self.figures(config, 1)?;
         let samples = config.world.size() * given.order.len();

@@ -43,7 +43,7 @@ impl WidePolicy {
             self.of_all_ranks(n, |ranks| &ranks.ns)?;
             self.only_minibatch(order)
         })?;
-        ranks.world().meet("a minibatch")?;
+        ranks.world().barrier("a minibatch")?;
         graph.launch()?;
         self.wait_for_ranks()
     }

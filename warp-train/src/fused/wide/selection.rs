@@ -125,7 +125,7 @@ impl WidePolicy {
         let Some(goals) = &self.goals else { return Ok(None) };
         let counts: Vec<f64> = goals.counts.pull::<u32>()?.into_iter().map(f64::from).collect();
         let all = match &self.ranks {
-            Some(ranks) => ranks.world().gather_f64("counts of replicas", &counts)?,
+            Some(ranks) => ranks.world().all_gather_f64("counts of replicas", &counts)?,
             None => counts,
         };
         Ok(Some([0, 1].map(|i| all.iter().skip(i).step_by(2).sum())))

@@ -205,14 +205,14 @@ impl Rounds<'_> {
         let env_steps = steps - std::mem::replace(&mut kept.env_steps, steps);
         let (is_done, has_more) = (is_done && is_all, !is_all);
         let said = Said { is_asked: (self.asked)(), is_done, has_more, env_steps, standings };
-        let heard = self.world.collect("results of runs", &message(&said, &runs)?)?;
+        let heard = self.world.gather_to_first("results of runs", &message(&said, &runs)?)?;
         let answer = match self.world.is_first() {
             true => self.answer(said, &heard, kept)?,
             false => Answer::default(),
         };
         self.check_written()?;
         let answer = serde_json::to_vec(&answer).map_err(|e| unsaid(&e))?;
-        let answer = self.world.tell_within("whether to go on", &answer, PATIENCE)?;
+        let answer = self.world.broadcast_within("whether to go on", &answer, PATIENCE)?;
         serde_json::from_slice(&answer).map_err(|e| unsaid(&e))
     }
 

@@ -35,7 +35,7 @@ impl Told {
         let ended = serde_json::to_vec(&ended.collect::<Vec<_>>()).map_err(|_| unreadable())?;
         let (config, list) = (Run::config(folder)?, list::text(&folder.join(LIST))?);
         let bytes = parts::join(&[config.into_bytes(), list.into_bytes(), ended]);
-        world.tell_within(RUNS, &bytes, PATIENCE).map(|_| ())
+        world.broadcast_within(RUNS, &bytes, PATIENCE).map(|_| ())
     }
 
     /// Tells them that all runs have ended.
@@ -43,7 +43,7 @@ impl Told {
     /// # Errors
     /// Processes that have lost each other.
     pub fn tell_end(world: &World) -> Result<()> {
-        world.tell_within(RUNS, &[], PATIENCE).map(|_| ())
+        world.broadcast_within(RUNS, &[], PATIENCE).map(|_| ())
     }
 
     /// Hears what the first process tells; nothing if all runs have ended.
@@ -51,7 +51,7 @@ impl Told {
     /// # Errors
     /// Processes that have lost each other, or a list that does not read back as it was written.
     pub fn hear(world: &World) -> Result<Option<Self>> {
-        let bytes = world.tell_within(RUNS, &[], PATIENCE)?;
+        let bytes = world.broadcast_within(RUNS, &[], PATIENCE)?;
         if bytes.is_empty() {
             return Ok(None);
         }

@@ -95,7 +95,7 @@ fn of_rank(
     let own = policy.gradient().map(<[f32]>::to_vec);
     let own = own.ok_or_else(|| Error::Invalid("a network does not show its gradient".into()))?;
     share_gradients(policy, &own, &sharing)?;
-    let figures = sharing.world.gather_f64("figures of a loss", &metrics.numbers())?;
+    let figures = sharing.world.all_gather_f64("figures of a loss", &metrics.numbers())?;
     let sum =
         figures.as_chunks().0.iter().fold([0.0; 6], |sum: [f64; 6], seen: &[f64; 6]| {
             std::array::from_fn(|i| sum[i] + seen[i])
