@@ -123,11 +123,7 @@ impl Sizes {
             foreign,
             fused,
             tiled,
-            obs_blocks: if path.sums_obs(plan, &config.spec) {
-                MOST_A_PROCESSOR * multiprocessors
-            } else {
-                0
-            },
+            obs_blocks: if path.sums_obs(plan) { MOST_A_PROCESSOR * multiprocessors } else { 0 },
         }
     }
 

@@ -79,12 +79,11 @@ impl NetworkPath {
             .unwrap_or(Self::Layers(Product::Half))
     }
 
-    /// Whether kernels that act also take what agents see into its moments: if it is normalised, all agents stay in the
-    /// game, and there is room.
-    pub(super) fn sums_obs(&self, plan: &PolicyPlan, spec: &EnvSpec) -> bool {
+    /// Whether kernels that act also take what agents see into its moments: if it is normalised and there is room.
+    pub(super) fn sums_obs(&self, plan: &PolicyPlan) -> bool {
         let shapes = self.shapes();
         let has_room = !shapes.is_empty() && shapes.iter().all(TensorShape::has_room_for_obs_sums);
-        has_room && plan.config.norm_obs && !plan.is_mortal(spec)
+        has_room && plan.config.norm_obs
     }
 
     /// The towers on tensor cores.
@@ -129,7 +128,7 @@ impl WideText {
             None => NetworkPath::new(&network, rows, machine, backend.tensor_cores),
         };
         let general = text::general(config, number, &network, &path);
-        let sums_obs = path.sums_obs(plan, &config.spec);
+        let sums_obs = path.sums_obs(plan);
         let tower = |shape| text::tensor(config, number, &network, shape, sums_obs);
         let towers = match &path {
             NetworkPath::Tiled(shape) => vec![text::tiled(config, number, &network, shape)],

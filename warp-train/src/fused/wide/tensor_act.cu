@@ -155,15 +155,17 @@ __device__ inline void t_fetch_whole(const float* from, const float* factors, in
 }
 
 // Puts the observations of 16 rows as halves into the warp's part of shared memory, zeros beyond the
-// first `present`. All loads are under way before the first is waited for.
-__device__ inline void t_fetch_rows(const TAct& a, const float* given, unsigned int first,
+// first `present`; how many of those agents are in the game. All loads are under way before the first is waited for.
+__device__ inline int t_fetch_rows(const TAct& a, const float* given, unsigned int first,
                                     int present, unsigned char* to) {
     // What is given was normalised when it was kept.
     const float* factors = a.stage == 2 ? 0 : a.factors;
-    int lane = threadIdx.x % 32;
+    int lane = threadIdx.x % 32, in_game = P_MORTAL ? 0 : present;
     // Else addresses are computed once for all tiles and fill the registers.
     asm volatile("" : "+r"(lane));
-    if (128 % T_IN == 0 && T_IN % 4 == 0 && (P_WHOLE || a.stage == 2) && present >= 16) {
+    // Agents that are out of the game are not summed.
+    bool whole = a.stage == 2 || (P_WHOLE && !(P_MORTAL && T_SUMS_OBS));
+    if (128 % T_IN == 0 && T_IN % 4 == 0 && whole && present >= 16) {
         const float* from = a.stage == 2 ? given : a.places->groups[0].obs;
         t_fetch_whole(from + (unsigned long long)first * T_IN, factors, lane, to, a.seen);
     } else {
@@ -175,11 +177,15 @@ __device__ inline void t_fetch_rows(const TAct& a, const float* given, unsigned 
         #pragma unroll 1
         for (int part = 0; part < 2; ++part) {
             float x[8][columns];
+            bool counts[8];
             #pragma unroll
             for (int r = 0; r < 8; ++r) {
                 int row = part * 8 + r;
                 unsigned int of = first + (row < present ? row : 0);
                 WidePlace place = wide_place(a.places, of);
+                counts[r] = row < present;
+                if (P_MORTAL && T_SUMS_OBS && a.seen != 0 && place.group->alive)
+                    counts[r] = counts[r] && place.group->alive[place.row] != 0;
                 const float* from = a.stage == 2 ? given + (unsigned long long)of * T_IN
                                                  : place.group->obs + place.row * T_IN;
                 #pragma unroll
@@ -193,10 +199,12 @@ __device__ inline void t_fetch_rows(const TAct& a, const float* given, unsigned 
                 TSeen own = {0.0, 0.0};
                 #pragma unroll
                 for (int r = 0; r < 8; ++r) {
-                    if (part * 8 + r < present) own.add(x[r][c], by[c].mean);
+                    if (counts[r]) own.add(x[r][c], by[c].mean);
                 }
                 if (c * 32 + lane < T_IN) a.seen[c * 32 + lane].add(own);
             }
+            #pragma unroll
+            for (int r = 0; P_MORTAL && r < 8; ++r) in_game += counts[r];
             #pragma unroll
             for (int r = 0; r < 8; ++r) {
                 int row = part * 8 + r;
@@ -215,6 +223,7 @@ __device__ inline void t_fetch_rows(const TAct& a, const float* given, unsigned 
         *(unsigned short*)(to + e / some * T_ROW + (T_IN + e % some) * 2) = 0;
     }
     __syncwarp();
+    return in_game;
 }
 
 // The same of rows that were kept, of which there are `present`, and asks for those after another `ahead`.
@@ -361,7 +370,7 @@ extern "C" __global__ __launch_bounds__(256, T_BLOCKS) void wide_tensor_act(
             bool more = first + ahead + 16 <= step.rows;
             t_kept_rows(args.obs + (unsigned long long)first * (t_in(0) * 2), present, more ? ahead : 0, scratch);
         } else if (present > 0) {
-            t_fetch_rows(a, args.given, first, present, scratch);
+            rows += t_fetch_rows(a, args.given, first, present, scratch);
         }
         unsigned int x[t_in(0) / 4];
         t_take_inputs(scratch, x);
@@ -372,7 +381,6 @@ extern "C" __global__ __launch_bounds__(256, T_BLOCKS) void wide_tensor_act(
         t_layers<0>(base, own_biases, x, outs, t_shared(barriers));
         t_act_row(a, first + lane / 2, lane % 2, outs + lane / 2 * T_STRIDE);
         __syncwarp();
-        rows += present;
     }
     if (T_SUMS_OBS && args.sums_obs) t_write_seen(all_seen, rows, args.seen + blockIdx.x * P_WIDTH);
 }
