@@ -13,7 +13,6 @@ use crate::fused::is_exact;
 use crate::fused::policy_number::PolicyNumber;
 use crate::model::{Init, NetworkConfig};
 use crate::network::foreign::MakeForeign;
-use warp_core::EnvSpec;
 use warp_data::cuda::DeviceInfo;
 use warp_func::cuda::{Build, Source};
 
