@@ -279,18 +279,16 @@ impl WidePolicy {
         Launch { blocks, threads: 128, shared_bytes, cooperative: false }
     }
 
-    /// As many blocks as multiprocessors have room for, or fewer where none would then have more tiles: the rest of the
-    /// room is for what runs beside them.
+    /// As many blocks as multiprocessors have room for, or fewer where rows are few.
     pub(super) fn two_tiles_a_block(
         &self,
         rows: usize,
         shape: &TensorShape,
         shared_bytes: usize,
     ) -> Launch {
-        let blocks = rows.div_ceil(2 * TILE_ROWS).max(1) as u32;
+        let blocks = rows.div_ceil(2 * TILE_ROWS) as u32;
         let most = self.device.info().n_multiprocessors * shape.blocks() as u32;
-        let rounds = blocks.div_ceil(most);
-        let blocks = blocks.div_ceil(rounds);
+        let blocks = blocks.clamp(1, most);
         Launch { blocks, threads: 256, shared_bytes: shared_bytes as u32, cooperative: false }
     }
 
