@@ -61,20 +61,34 @@ impl Emitter<'_> {
                 Wanted::Parameters => self.kept(shape.deltas[l], layers[l].n),
                 Wanted::Input => NOWHERE.into(),
             };
-            let mut text = self.put_columns::<true>(&[back.d_output], &kept(layers.len() - 1), head.n);
-            text += "        __syncthreads();\n";
+            // Derivatives by the layer before an output layer of one column are products of two numbers.
+            let is_single = head.outputs == 1 && layers.len() > 1;
+            let mut text = String::new();
+            if !is_single {
+                text = self.put_columns::<true>(&[back.d_output], &kept(layers.len() - 1), head.n);
+                text += "        __syncthreads();\n";
+            }
             for (step, l) in (1..layers.len()).rev().enumerate() {
                 let (x, y) = buffers(step);
-                let Layer { k, n, packed_back, .. } = layers[l];
+                let Layer { k, n, weight, packed_back, .. } = layers[l];
                 let (slopes, from) = match shape.on[l] {
                     Some(at) => ("ReluSlopes", on(at, k)),
                     None => ("TanhSlopes", self.kept(shape.inputs[l], k)),
                 };
+                let high = self.high(k / 32);
+                text += &match is_single && step == 0 {
+                    true => format!(
+                        "        single_back<{high}>(m.column[{}] + first, m.parameters + {weight}ll, {}, rows, ",
+                        back.d_output.0,
+                        kept(l)
+                    ),
+                    false => format!(
+                        "        layer_back<{high}, {n}>({x}, m.packed + {packed_back}ll, "
+                    ),
+                };
                 let _ = writeln!(
                     text,
-                    "        layer_back<{}, {n}>({x}, m.packed + {packed_back}ll, {slopes}{{{{{y}, {}, {k}}}, {from}}});\n        \
-                     __syncthreads();",
-                    self.high(k / 32),
+                    "{slopes}{{{{{y}, {}, {k}}}, {from}}});\n        __syncthreads();",
                     kept(l - 1),
                 );
             }

@@ -23,6 +23,7 @@ const TILE: &str = include_str!("tile.cu");
 const SINGLE: &str = include_str!("single.cu");
 const HALF: &str = include_str!("half.cu");
 const HALF_SUMS: &str = include_str!("half_sums.cu");
+const SINGLE_BACK: &str = include_str!("single_back.cu");
 const GRADIENT: &str = include_str!("gradient.cu");
 const EIGHT_TILES: &str = include_str!("eight_tiles.cu");
 const REPLAY: &str = include_str!("replay.cu");
@@ -94,7 +95,8 @@ impl ProgramContext<'_> {
         let mut text = String::from("#include \"draw.cuh\"\n#include \"translated.cuh\"\n");
         let _ = writeln!(text, "#define BLOCKS {blocks}u\n#define BLOCK (blockIdx.x % BLOCKS)");
         self.constants(tiles, &mut text);
-        let products: &[&str] = if self.layout.half { &[HALF, HALF_SUMS] } else { &[SINGLE] };
+        let products: &[&str] =
+            if self.layout.half { &[HALF, HALF_SUMS, SINGLE_BACK] } else { &[SINGLE] };
         text += &[&[TILE][..], products, &[GRADIENT][..]].concat().join("\n");
         if self.layout.models.iter().any(|model| !model.norms.is_empty()) {
             let _ = writeln!(text, "#define NORM_EPSILON {LAYER_NORM_EPSILON:?}f");
