@@ -20,7 +20,7 @@ use warp_train::config::PolicyPlan;
 #[cfg(feature = "cuda")]
 use warp_train::gradcheck::compare_replay_on;
 use warp_train::gradcheck::{
-    BOUND, CheckBatch, CheckOptions, Comparison, GradientSource, HALF_BOUND, SplitGradients,
+    BOUND, CheckBatch, CheckOptions, Comparison, GradientSource, HALF_BOUND, Rows, SplitGradients,
     compare, compare_replay,
 };
 use warp_train::native::NativeLearner;
@@ -239,7 +239,8 @@ fn gpus_of_ranks(args: &GradcheckArgs, device: &Device) -> Result<Vec<Device>> {
     }
 }
 
-/// A line per tensor and loss, a column per pair of backends.
+/// A line per tensor and loss, a column per pair of backends. That of a loss says on how many rows, of which those
+/// too near a point without a derivative are left out.
 fn print(config: &TrainConfig, Table { what, found }: &Table) -> Result<()> {
     let mut pairs: Vec<(&str, &str)> = Vec::new();
     for comparison in found {
@@ -262,7 +263,13 @@ fn print(config: &TrainConfig, Table { what, found }: &Table) -> Result<()> {
             cell.map_or(String::new(), |c| format!("{:.1e}{}", c.error, mark(c)))
         };
         let cells: String = pairs.iter().map(|pair| format!("{:>24}", cell(pair))).collect();
-        let name = format!("{} {} {} {:?}", one.policy, one.loss, one.tensor, one.shape);
+        let of = match (&*one.tensor, one.rows) {
+            ("loss", Rows { compared, left_out }) => {
+                format!("loss, {compared} of {} rows", compared + left_out)
+            }
+            (tensor, _) => format!("{tensor} {:?}", one.shape),
+        };
+        let name = format!("{} {} {of}", one.policy, one.loss);
         say(&format!("  {name:<40}{cells}"))?;
     }
     Ok(())

@@ -2,7 +2,7 @@
 //! there, with random advantages and value targets.
 
 use super::formulas::Formula;
-use super::reference::Reference;
+use super::reference::{Margin, Reference};
 use crate::algorithm::PolicyPlan;
 use crate::config::TrainConfig;
 use crate::engine::rollout::{PolicyRollout, Rollout};
@@ -96,7 +96,7 @@ impl CheckBatch {
     /// Weights of another network.
     pub fn with_own_values(&self, plan: &PolicyPlan) -> Result<Self> {
         let loss = Formula::A2c(A2cConfig::default());
-        let values = Reference::new(plan, self, &loss, 0.0)?.values();
+        let values = Reference::new(plan, self, &loss, Margin::NONE)?.values();
         let pairs = self.returns.iter().zip(&values);
         let advantages = pairs.map(|(target, value)| target - value).collect();
         Ok(Self { advantages, values, ..self.clone() })

@@ -1,8 +1,8 @@
 //! Whether gradients are right: every backend against finite differences, and against each other.
 //!
-//! `batch` makes a minibatch of real observations and actions at which the losses are smooth,
-//! `reference` computes the same network and `formulas` the same losses in f64, plainly, one parameter
-//! moved at a time. A backend takes part through [`GradientSource`], which every learner made of
+//! `batch` makes a minibatch of real observations and actions, `tower` computes the same network and `formulas`
+//! the same losses in f64, plainly, and `reference` moves one parameter at a time. Rows at which the losses are
+//! not smooth are left out; `kinks` says which those are where operands are rounded. A backend takes part through [`GradientSource`], which every learner made of
 //! policies has, and which `fused/gradients.rs` has for the kernels of a GPU; `split` has it for several ranks
 //! together. `replay/` is the same for algorithms that learn from a replay memory.
 
@@ -10,11 +10,13 @@ mod batch;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod formulas;
+mod kinks;
 mod reference;
 pub(crate) mod replay;
 mod split;
 #[cfg(test)]
 mod tests;
+mod tower;
 
 pub use batch::{CheckBatch, CheckOptions};
 pub use formulas::Formula;
@@ -25,7 +27,7 @@ pub use split::SplitGradients;
 
 use crate::algorithm::PolicyPlan;
 use crate::config::TrainConfig;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::loss::a2c::A2cConfig;
 use crate::loss::ppo::PpoConfig;
 use crate::loss::{LossMetrics, Minibatch};
@@ -33,7 +35,8 @@ use crate::model::{NamedTensor, PolicyTensors, from_moments};
 use crate::network::{Policy, StepSizes};
 use crate::run::learner::Learner;
 use crate::run::learner::PolicyLearner;
-use reference::Reference;
+use kinks::Rounding;
+use reference::{Margin, Reference};
 use serde::Serialize;
 
 /// Largest difference between an element of a gradient and the finite difference, relative to the
@@ -51,7 +54,8 @@ const COARSER: f64 = 8.0;
 pub const BF16_BOUND: f64 = COARSER * HALF_BOUND;
 /// Rows nearer than this to a point at which the loss has no derivative are left out ..
 const NEAR: f64 = 1e-4;
-/// .. and than this in half precision, which may take them for rows beyond it.
+/// .. and, by the distance of its clipped quantities, than this in half precision, which may take them for rows
+/// beyond it. Relus are left to `kinks`.
 const HALF_NEAR: f64 = 5e-3;
 /// A tensor whose gradient is smaller than this part of the largest one is measured against that:
 /// what is left of it is rounding.
@@ -147,6 +151,20 @@ pub struct Comparison {
     pub error: f64,
     /// What it may be at most: the larger bound of the two.
     pub bound: f64,
+    /// The rows that it was taken over.
+    #[serde(flatten)]
+    pub rows: Rows,
+}
+
+/// Rows of a minibatch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Rows {
+    /// Those that gradients are compared on.
+    #[serde(rename = "rows")]
+    pub compared: usize,
+    /// Those that are left out, being too near a point at which the loss has no derivative.
+    #[serde(rename = "rows_left_out")]
+    pub left_out: usize,
 }
 
 impl Comparison {
@@ -162,40 +180,63 @@ impl Comparison {
 ///
 /// # Errors
 /// A policy that can't be evaluated, or a batch all of whose rows are close to a point without a
-/// derivative.
+/// derivative, or have none but zeros.
 pub fn compare(
     config: &TrainConfig,
     batches: &[CheckBatch],
     sources: &mut [&mut dyn GradientSource],
 ) -> Result<Vec<Comparison>> {
-    let coarsest = sources.iter().map(|source| source.bound()).fold(BOUND, f64::max);
-    // The same margin for fp16 and bf16: a wider one leaves fewer rows to compare.
-    let near = if coarsest > BOUND { HALF_NEAR } else { NEAR };
+    let margin = margin(sources);
+    compare_beyond(margin, config, batches, sources)
+}
+
+/// The same on the rows that are further than `margin` from kinks.
+fn compare_beyond(
+    margin: Margin,
+    config: &TrainConfig,
+    batches: &[CheckBatch],
+    sources: &mut [&mut dyn GradientSource],
+) -> Result<Vec<Comparison>> {
     let mut found = Vec::new();
     for (index, (plan, batch)) in config.policies.iter().zip(batches).enumerate() {
         for (name, loss) in losses(plan) {
-            let truth = Reference::new(plan, batch, &loss, near)?;
+            let truth = Reference::new(plan, batch, &loss, margin)?;
             let minibatch = truth.minibatch();
             let mut gradients = Vec::new();
             for source in &mut *sources {
                 let (metrics, tensors) =
                     source.gradient(index, &batch.weights, &minibatch, &loss)?;
-                let bound = source.bound();
-                gradients.push(Gradient {
-                    backend: source.backend(),
-                    bound,
-                    loss: Some(metrics.loss),
-                    tensors,
-                });
+                let (backend, bound) = (source.backend(), source.bound());
+                gradients.push(Gradient { backend, bound, loss: Some(metrics.loss), tensors });
             }
             let (tensors, sizes) = truth.gradient();
-            let (backend, bound, loss) = ("differences", BOUND, Some(truth.loss()));
-            let differences = Gradient { backend, bound, loss, tensors };
-            let labels = Labels { policy: &plan.name, loss: name };
+            let (rows, backend, loss) = (truth.rows(), "differences", Some(truth.loss()));
+            // Clipped rows have none; nothing would be compared with nothing.
+            if sizes.iter().all(|size| *size == 0.0) {
+                return Err(Error::Invalid(format!(
+                    "policy \"{}\": {name}'s gradient over {} rows is 0; use more rows",
+                    plan.name, rows.compared
+                )));
+            }
+            let differences = Gradient { backend, bound: BOUND, loss, tensors };
+            let labels = Labels { policy: &plan.name, loss: name, rows };
             pairs(gradients, differences, &labels, &sizes, &mut found);
         }
     }
     Ok(found)
+}
+
+/// How far rows must be from kinks for all of `sources` to be on the same side of them.
+fn margin(sources: &[&mut dyn GradientSource]) -> Margin {
+    let is_half = sources.iter().any(|source| source.is_half());
+    let is_bf16 = sources.iter().any(|source| source.is_half() && source.is_bf16());
+    let rounding = if is_bf16 { Rounding::Bf16 } else { Rounding::Fp16 };
+    Margin {
+        // The same for fp16 and bf16: a wider one leaves fewer rows to compare.
+        of_loss: if is_half { HALF_NEAR } else { NEAR },
+        of_relu: NEAR,
+        rounding: is_half.then_some(rounding),
+    }
 }
 
 /// Compares each of `gradients` with `differences` and the first with all others.
@@ -220,6 +261,7 @@ fn pairs(
 struct Labels<'a> {
     policy: &'a str,
     loss: &'static str,
+    rows: Rows,
 }
 
 /// What a backend, or finite differences, say of a loss.
@@ -251,6 +293,7 @@ impl Gradient {
             against: other.backend,
             error,
             bound,
+            rows: labels.rows,
         };
         if let (Some(own), Some(loss)) = (self.loss, other.loss) {
             found.push(row("loss", &[], (own - loss).abs() / (1.0 + loss.abs())));

@@ -1,104 +1,20 @@
-//! The network in f64, and the loss as each of its parameters is moved a little.
+//! The loss in f64 as each parameter of the network is moved a little.
 //!
 //! A perturbed parameter changes one unit of its layer, so only what comes after that unit is
 //! recomputed; the rest is kept for every row.
 
+use super::Rows;
 use super::batch::CheckBatch;
 use super::formulas::{Formula, Row, RowLoss, row_loss};
+use super::kinks::{RoundedTower, Rounding};
+use super::tower::{Kept, Layer, Norm, Tower};
 use crate::algorithm::PolicyPlan;
 use crate::error::{Error, Result};
 use crate::loss::Minibatch;
-use crate::model::{Activation, LAYER_NORM_EPSILON, NamedTensor};
+use crate::model::{Activation, NamedTensor};
 
 /// How far a parameter is moved, either way.
 const STEP: f64 = 1e-5;
-
-/// A linear layer; weights `[outputs, inputs]`.
-#[derive(Debug)]
-struct Layer {
-    name: String,
-    weight: Vec<f64>,
-    bias: Vec<f64>,
-    norm: Option<Norm>,
-}
-
-/// Layer norm behind a layer.
-#[derive(Debug)]
-struct Norm {
-    name: String,
-    gain: Vec<f64>,
-    shift: Vec<f64>,
-}
-
-impl Norm {
-    fn unit(x: &[f64]) -> Vec<f64> {
-        let n = x.len() as f64;
-        let mean = x.iter().sum::<f64>() / n;
-        let variance = x.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n;
-        x.iter().map(|x| (x - mean) / (variance + f64::from(LAYER_NORM_EPSILON)).sqrt()).collect()
-    }
-
-    fn apply(&self, x: &[f64]) -> Vec<f64> {
-        let moved = self.gain.iter().zip(&self.shift);
-        Self::unit(x).iter().zip(moved).map(|(x, (gain, shift))| x * gain + shift).collect()
-    }
-}
-
-impl Layer {
-    fn find(weights: &[NamedTensor], name: &str) -> Option<Self> {
-        let widen = |name: &str, suffix: &str| {
-            let tensor = weights.iter().find(|t| t.name == format!("{name}.{suffix}"))?;
-            Some(tensor.data.iter().map(|x| f64::from(*x)).collect::<Vec<f64>>())
-        };
-        let norm = name.split_once('.').map(|(stack, i)| format!("{stack}_norm.{i}"));
-        let norm = norm.and_then(|name| {
-            let (gain, shift) = (widen(&name, "weight")?, widen(&name, "bias")?);
-            Some(Norm { name, gain, shift })
-        });
-        let (weight, bias) = (widen(name, "weight")?, widen(name, "bias")?);
-        Some(Self { name: name.into(), weight, bias, norm })
-    }
-
-    fn n_in(&self) -> usize {
-        self.weight.len() / self.bias.len()
-    }
-
-    fn forward(&self, x: &[f64]) -> Vec<f64> {
-        let rows = self.weight.chunks_exact(self.n_in());
-        let dot = |row: &[f64]| row.iter().zip(x).map(|(w, x)| w * x).sum::<f64>();
-        rows.zip(&self.bias).map(|(row, bias)| bias + dot(row)).collect()
-    }
-
-    /// What is behind the layer's normalisation, if it has one.
-    fn normed(&self, raw: &[f64]) -> Vec<f64> {
-        self.norm.as_ref().map_or_else(|| raw.to_vec(), |norm| norm.apply(raw))
-    }
-
-    /// Adds to the outputs what a change of one input makes.
-    fn add_change(&self, unit: usize, change: f64, outputs: &mut [f64]) {
-        let column = self.weight[unit..].iter().step_by(self.n_in());
-        outputs.iter_mut().zip(column).for_each(|(y, w)| *y += w * change);
-    }
-}
-
-/// Hidden layers and the heads that read the last of them.
-#[derive(Debug)]
-struct Tower {
-    hidden: Vec<Layer>,
-    heads: Vec<Layer>,
-}
-
-/// What a tower computed for one row.
-#[derive(Debug)]
-struct Kept {
-    /// Inputs of the first layer, then of the next, and so on; last: of the heads.
-    inputs: Vec<Vec<f64>>,
-    /// What each hidden layer gave, before its normalisation if it has one.
-    raw: Vec<Vec<f64>>,
-    /// What went into each activation.
-    sums: Vec<Vec<f64>>,
-    outputs: Vec<Vec<f64>>,
-}
 
 /// How a loss changes with a parameter: the rows' mean, and what it would be if all had one sign.
 #[derive(Debug, Clone, Copy, Default)]
@@ -107,72 +23,20 @@ struct Slope {
     size: f64,
 }
 
-impl Tower {
-    fn forward(&self, activation: Activation, obs: &[f64]) -> Kept {
-        let (raw, sums, outputs) = (Vec::new(), Vec::new(), Vec::new());
-        let mut kept = Kept { inputs: vec![obs.to_vec()], raw, sums, outputs };
-        for (l, layer) in self.hidden.iter().enumerate() {
-            let raw = layer.forward(&kept.inputs[l]);
-            let sums = layer.normed(&raw);
-            kept.inputs.push(sums.iter().map(|x| activate(activation, *x)).collect());
-            kept.raw.push(raw);
-            kept.sums.push(sums);
-        }
-        let top = &kept.inputs[self.hidden.len()];
-        kept.outputs = self.heads.iter().map(|head| head.forward(top)).collect();
-        kept
-    }
-
-    /// The heads' outputs if this went into the activation of hidden layer `l`.
-    fn after(&self, l: usize, mut sums: Vec<f64>, activation: Activation) -> Vec<Vec<f64>> {
-        for layer in &self.hidden[l + 1..] {
-            sums.iter_mut().for_each(|x| *x = activate(activation, *x));
-            sums = layer.normed(&layer.forward(&sums));
-        }
-        sums.iter_mut().for_each(|x| *x = activate(activation, *x));
-        self.heads.iter().map(|head| head.forward(&sums)).collect()
-    }
-
-    /// The heads' outputs if `unit` of hidden layer `l` got `change` more before its activation.
-    fn behind(
-        &self,
-        kept: &Kept,
-        l: usize,
-        unit: usize,
-        change: f64,
-        activation: Activation,
-    ) -> Vec<Vec<f64>> {
-        if self.hidden.iter().any(|layer| layer.norm.is_some()) {
-            // Every unit of the layer moves.
-            let mut raw = kept.raw[l].clone();
-            raw[unit] += change;
-            return self.after(l, self.hidden[l].normed(&raw), activation);
-        }
-        let before = kept.inputs[l + 1][unit];
-        let change = activate(activation, kept.sums[l][unit] + change) - before;
-        let Some(next) = self.hidden.get(l + 1) else {
-            let mut outputs = kept.outputs.clone();
-            for (head, outputs) in self.heads.iter().zip(&mut outputs) {
-                head.add_change(unit, change, outputs);
-            }
-            return outputs;
-        };
-        let mut x = kept.sums[l + 1].clone();
-        next.add_change(unit, change, &mut x);
-        x.iter_mut().for_each(|x| *x = activate(activation, *x));
-        for layer in &self.hidden[l + 2..] {
-            x = layer.forward(&x);
-            x.iter_mut().for_each(|x| *x = activate(activation, *x));
-        }
-        self.heads.iter().map(|head| head.forward(&x)).collect()
-    }
+/// How far rows must be from points without a derivative.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Margin {
+    /// Of the loss by the network's outputs.
+    pub(super) of_loss: f64,
+    /// Of relus.
+    pub(super) of_relu: f64,
+    /// Relus must also be where operands that are rounded to this leave them on their side.
+    pub(super) rounding: Option<Rounding>,
 }
 
-fn activate(activation: Activation, x: f64) -> f64 {
-    match activation {
-        Activation::Tanh => x.tanh(),
-        Activation::Relu => x.max(0.0),
-    }
+impl Margin {
+    /// Every row counts.
+    pub(super) const NONE: Self = Self { of_loss: 0.0, of_relu: 0.0, rounding: None };
 }
 
 /// A batch with its policy's network in f64.
@@ -191,7 +55,7 @@ pub(super) struct Reference<'a> {
 }
 
 impl<'a> Reference<'a> {
-    /// The network that the batch's weights are of. Rows nearer than `near` to a point without a
+    /// The network that the batch's weights are of. Rows nearer than `margin` to a point without a
     /// derivative are left out.
     ///
     /// # Errors
@@ -200,49 +64,59 @@ impl<'a> Reference<'a> {
         plan: &'a PolicyPlan,
         batch: &'a CheckBatch,
         loss: &Formula,
-        near: f64,
+        margin: Margin,
     ) -> Result<Self> {
-        let find = |name: &str| Layer::find(&batch.weights, name);
-        let stack = |prefix: &str| (0..).map_while(|i| find(&format!("{prefix}.{i}"))).collect();
-        let missing = || Error::Invalid(format!("policy \"{}\" has no policy_head", plan.name));
-        let mut actor = Tower { hidden: stack("trunk"), heads: Vec::new() };
-        actor.heads.push(find("policy_head").ok_or_else(missing)?);
-        actor.heads.extend(find("log_std_head"));
-        let value = find("value_head").ok_or_else(missing)?;
-        let towers = if actor.hidden.is_empty() {
-            actor.hidden = stack("actor");
-            vec![actor, Tower { hidden: stack("critic"), heads: vec![value] }]
-        } else {
-            actor.heads.push(value);
-            vec![actor]
-        };
+        let towers = towers(plan, batch)?;
         let log_std = batch.weights.iter().find(|tensor| tensor.name == "log_std");
         let log_std = log_std.map(|t| t.data.iter().map(|x| f64::from(*x)).collect());
         let loss = *loss;
         let sample_weights = batch.sample_weights.clone();
         let kept = Vec::new();
         let mut this = Self { plan, batch, loss, towers, log_std, kept, sample_weights };
-        let rows = 0..batch.returns.len();
+        let obs: Vec<_> = (0..batch.returns.len()).map(|row| this.obs(row)).collect();
         let activation = plan.config.activation;
-        let obs: Vec<_> = rows.clone().map(|row| this.obs(row)).collect();
         let of_tower =
             |tower: &Tower| obs.iter().map(|obs| tower.forward(activation, obs)).collect();
         this.kept = this.towers.iter().map(of_tower).collect();
-        for row in rows {
-            if this.distance_to_kink(row) < near {
-                this.sample_weights[row] = 0.0;
-            }
+        this.leave_out_rows_near_kinks(margin);
+        if this.rows().compared > 0 {
+            return Ok(this);
         }
         // Gradients of nothing would agree.
-        if this.shares().next().is_none() {
-            return Err(Error::Invalid(format!(
-                "policy \"{}\": all {} rows are within {near} of a point at which the loss is not \
-                 differentiable; use more rows",
-                plan.name,
-                batch.returns.len()
-            )));
+        Err(Error::Invalid(format!(
+            "policy \"{}\": none of {} rows is far enough from points at which the loss is not differentiable; \
+             use more rows",
+            plan.name,
+            batch.returns.len()
+        )))
+    }
+
+    fn leave_out_rows_near_kinks(&mut self, margin: Margin) {
+        let relu = self.plan.config.activation == Activation::Relu;
+        let rounded: Vec<_> = match margin.rounding {
+            Some(rounding) if relu => {
+                self.towers.iter().map(|tower| RoundedTower::new(tower, rounding)).collect()
+            }
+            _ => Vec::new(),
+        };
+        for row in 0..self.batch.returns.len() {
+            let kept = || self.kept.iter().map(|rows| &rows[row]);
+            let to_kink = self.row_loss(row, 0, &self.kept[0][row].outputs).to_kink;
+            let mut sums = kept().filter(|_| relu).flat_map(|kept| kept.sums.concat());
+            if to_kink < margin.of_loss
+                || sums.any(|sum| sum.abs() < margin.of_relu)
+                || rounded.iter().zip(kept()).any(|(tower, kept)| tower.may_cross(kept))
+            {
+                self.sample_weights[row] = 0.0;
+            }
         }
-        Ok(this)
+    }
+
+    /// How many rows count, and how many would without the margin.
+    pub(super) fn rows(&self) -> Rows {
+        let count = |weights: &[f32]| weights.iter().filter(|weight| **weight > 0.0).count();
+        let compared = count(&self.sample_weights);
+        Rows { compared, left_out: count(&self.batch.sample_weights) - compared }
     }
 
     /// What the network says the rows are worth, f32 `[rows]`.
@@ -306,13 +180,6 @@ impl<'a> Reference<'a> {
         let mut policy = heads.concat();
         policy.extend(log_std.unwrap_or(&[]));
         row_loss(&self.loss, &self.plan.layout, &self.row(row), &policy, value[0][0])
-    }
-
-    fn distance_to_kink(&self, row: usize) -> f64 {
-        let of_loss = self.row_loss(row, 0, &self.kept[0][row].outputs).to_kink;
-        let relu = self.plan.config.activation == Activation::Relu;
-        let sums = self.kept.iter().filter(|_| relu).flat_map(|kept| kept[row].sums.concat());
-        sums.fold(of_loss, |nearest, x| nearest.min(x.abs()))
     }
 
     /// Rows that count, with their share of the minibatch.
@@ -419,4 +286,21 @@ impl<'a> Reference<'a> {
             self.joined(row, 0, &self.kept[0][row].outputs, Some(&log_std)).loss
         })
     }
+}
+
+/// The actor, or a shared trunk, and the critic.
+fn towers(plan: &PolicyPlan, batch: &CheckBatch) -> Result<Vec<Tower>> {
+    let find = |name: &str| Layer::find(&batch.weights, name);
+    let stack = |prefix: &str| (0..).map_while(|i| find(&format!("{prefix}.{i}"))).collect();
+    let missing = || Error::Invalid(format!("policy \"{}\" has no policy_head", plan.name));
+    let mut actor = Tower { hidden: stack("trunk"), heads: Vec::new() };
+    actor.heads.push(find("policy_head").ok_or_else(missing)?);
+    actor.heads.extend(find("log_std_head"));
+    let value = find("value_head").ok_or_else(missing)?;
+    if actor.hidden.is_empty() {
+        actor.hidden = stack("actor");
+        return Ok(vec![actor, Tower { hidden: stack("critic"), heads: vec![value] }]);
+    }
+    actor.heads.push(value);
+    Ok(vec![actor])
 }

@@ -22,7 +22,7 @@ mod truth;
 mod value_distribution;
 
 use super::{
-    BOUND, CheckOptions, Comparison, Gradient, HALF_NEAR, Labels, NEAR, from_moments, pairs,
+    BOUND, CheckOptions, Comparison, Gradient, HALF_NEAR, Labels, NEAR, Rows, from_moments, pairs,
 };
 use crate::algorithm::{ColumnId, Plan, Planned, PolicyPlan, Schedule, Variant};
 use crate::config::{Sharing, TrainConfig};
@@ -222,7 +222,8 @@ fn compare_policy(
         };
         let gradients: Result<Vec<_>> =
             probes.iter().map(|probe| &**probe).zip(&states).map(of_probe).collect();
-        let labels = Labels { policy: &policy.name, loss: objective.name };
+        let rows = Rows { compared: batch.rows.len(), left_out: 0 };
+        let labels = Labels { policy: &policy.name, loss: objective.name, rows };
         pairs(gradients?, truth.gradient, &labels, &truth.sizes, &mut found);
     }
     Ok(found)
