@@ -180,11 +180,11 @@ fn gradients_in_bf16(keys: &str) -> Result<()> {
 
 /// Every parameter, against finite differences and the CPU.
 fn gradients(keys: &str) -> Result<()> {
-    let config = CheckBatch::shorten(config(keys)?);
+    let options = CheckOptions { rows: 96, seed: 1 };
+    let config = CheckBatch::shorten(config(keys)?, options.rows);
     let registry = warp_envs::registry();
     let kernels = Kernels::new(&Device::open(0)?);
     let mut native = NativeLearner::new(&config, 1)?;
-    let options = CheckOptions { rows: 96, seed: 1 };
     let batches = CheckBatch::collect(&config, &registry, &mut native, options)?;
     let own = config.policies.iter().zip(&batches).map(|(plan, batch)| batch.with_own_values(plan));
     let own = own.collect::<warp_train::Result<Vec<_>>>()?;

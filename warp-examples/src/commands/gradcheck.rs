@@ -74,7 +74,8 @@ pub fn execute(args: &GradcheckArgs, registry: &Registry) -> Result<Outcome> {
     let mut all = Vec::new();
     let (mut passed, mut largest) = (true, BOUND);
     for target in targets {
-        let config = CheckBatch::shorten(settings::configure(&target, &args.set, registry)?);
+        let config = settings::configure(&target, &args.set, registry)?;
+        let config = CheckBatch::shorten(config, args.rows);
         let tables = check(&config, args, registry, &device, &gpus)?;
         let found = || tables.iter().flat_map(|table| &table.found);
         passed &= found().all(Comparison::passed);

@@ -19,7 +19,7 @@ use warp_func::Registry;
 
 /// Steps of the rollout that rows are taken from.
 const STEPS: usize = 24;
-/// Replicas of it.
+/// Replicas of it, or more where these have too few rows.
 const REPLICAS: usize = 6;
 /// Deviation of what is added to each weight, so that ratios and values leave their clipping ranges.
 const SHIFT: f32 = 0.1;
@@ -102,11 +102,12 @@ impl CheckBatch {
         Ok(Self { advantages, values, ..self.clone() })
     }
 
-    /// The run that is short enough: `config`'s own with few replicas and steps, and with Adam, from whose first
-    /// moment gradients are read.
+    /// The run that is short enough, and still has `rows` rows for each policy: `config`'s own with few replicas and
+    /// steps, and with Adam, from whose first moment gradients are read.
     #[must_use]
-    pub fn shorten(mut config: TrainConfig) -> TrainConfig {
-        config.run.num_envs = REPLICAS;
+    pub fn shorten(mut config: TrainConfig, rows: usize) -> TrainConfig {
+        let fewest_agents = config.policies.iter().map(PolicyPlan::n_agents).min().unwrap_or(1);
+        config.run.num_envs = REPLICAS.max(rows.div_ceil(STEPS * fewest_agents.max(1)));
         config.run.num_steps = STEPS;
         config.policies.iter_mut().for_each(|plan| plan.config.optimiser = UpdateRule::Adam);
         config
@@ -119,7 +120,6 @@ impl CheckBatch {
         draw: Draw,
     ) -> Self {
         let cells = part.rewards.len();
-        let rows = rows.min(cells);
         let picked: Vec<u32> = (0..rows).map(|i| (i * cells / rows) as u32).collect();
         for (number, tensor) in weights.iter_mut().enumerate() {
             let mut draw = draw.agent(number as u32 + 1);

@@ -9,12 +9,17 @@ use crate::run::learner::NativeLearner;
 
 fn config(keys: &str) -> TrainConfig {
     let config = TrainConfig::resolve(&keys.parse().unwrap(), &warp_envs::registry()).unwrap();
-    CheckBatch::shorten(config)
+    CheckBatch::shorten(config, OPTIONS.rows)
 }
 
+const OPTIONS: CheckOptions = CheckOptions { rows: 40, seed: 3 };
+
 fn batches(config: &TrainConfig) -> Vec<CheckBatch> {
+    collected(config, OPTIONS)
+}
+
+fn collected(config: &TrainConfig, options: CheckOptions) -> Vec<CheckBatch> {
     let mut learner = NativeLearner::new(config, 1).unwrap();
-    let options = CheckOptions { rows: 40, seed: 3 };
     CheckBatch::collect(config, &warp_envs::registry(), &mut learner, options).unwrap()
 }
 
@@ -238,6 +243,19 @@ fn rows_are_left_out_where_rounding_may_move_a_relu_across_its_kink() {
     let margin = Margin { rounding: None, ..margin(sources) };
     let found = compare_beyond(margin, &config, &batches, sources).unwrap();
     assert!(!found.iter().all(Comparison::passed), "{found:#?}");
+}
+
+#[test]
+fn a_batch_has_as_many_rows_as_are_asked_for() {
+    let config = config("env_id = \"tag_continuous\"\nhidden = [8]\n[env]\nnum_taggers = 1");
+    for rows in [1, 40, 145, 1000] {
+        let batches =
+            collected(&CheckBatch::shorten(config.clone(), rows), CheckOptions { rows, seed: 3 });
+        assert!(
+            batches.len() == 2 && batches.iter().all(|batch| batch.returns.len() == rows),
+            "{rows}"
+        );
+    }
 }
 
 #[test]

@@ -44,8 +44,9 @@ impl Update {
     fn new(keys: &str) -> Self {
         let registry = warp_envs::registry();
         let config = TrainConfig::resolve(&keys.parse().unwrap(), &registry).unwrap();
-        let config = CheckBatch::shorten(config);
-        let fed = fed_update(&config, &registry, CheckOptions { rows: 40, seed: 5 }).unwrap();
+        let options = CheckOptions { rows: 40, seed: 5 };
+        let config = CheckBatch::shorten(config, options.rows);
+        let fed = fed_update(&config, &registry, options).unwrap();
         Self { fed, keys: config.policies[0].config.clone() }
     }
 

@@ -28,7 +28,7 @@ const OPTIONS: CheckOptions = CheckOptions { rows: 20, seed: 3 };
 
 fn config(keys: &str) -> TrainConfig {
     let config = TrainConfig::resolve(&keys.parse().unwrap(), &warp_envs::registry()).unwrap();
-    CheckBatch::shorten(config)
+    CheckBatch::shorten(config, OPTIONS.rows)
 }
 
 #[test]
