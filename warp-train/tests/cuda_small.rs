@@ -5,7 +5,7 @@
 
 mod cuda_cases;
 
-use cuda_cases::small::{compiles, near, near_in_minibatches, resumes};
+use cuda_cases::small::{compiles, diverging_runs_are_told, near, near_in_minibatches, resumes};
 use cuda_cases::{
     Case, Result, STEPS, config, near_in_bf16, no_compiler, no_device, registry, resumes_in_bf16,
     schedules_end_as_numbers, sorted, steps,
@@ -257,6 +257,10 @@ fn trials_of_fleets(no_compiler: bool, no_device: bool) -> Vec<Trial> {
     trials.push(fits.with_ignored_flag(no_compiler));
     let breaks = Trial::test("cuda_small_fleet_breaks_as_a_whole", breaks_as_a_whole);
     trials.push(breaks.with_ignored_flag(no_device));
+    let diverging = Trial::test("cuda_small_fleet_tells_of_diverging_runs", || {
+        diverging_runs_are_told(|runs, watch| launched(runs, 2, watch))
+    });
+    trials.push(diverging.with_ignored_flag(no_device));
     let waves = Trial::test("cuda_small_fleet_of_several_waves", waves);
     trials.push(waves.with_ignored_flag(no_device));
     for (name, keys) in FLEETS {

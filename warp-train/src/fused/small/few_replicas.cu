@@ -207,6 +207,7 @@ __device__ __forceinline__ void few_replicas_update(FewReplicasShared& all, cons
         DescentStep along = now.step(net, u);
         float norm = one * run_norm(all, mine.squares(raw, own), index * N_UPDATES + u);
         norms += norm;
+        // It is infinite as soon as a square is, so what squares are blended into stays finite.
         if (norm < 3.0e38f)
             mine.step(shared.net, raw, ahead, own, one * clip_of(norm, now.max_grad_norm), along);
         else

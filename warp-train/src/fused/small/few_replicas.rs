@@ -200,7 +200,9 @@ impl FewReplicasLearner {
         self.bring(&self.parameters)?.store(&self.runs.configs[0].policies[0].name, states)
     }
 
-    /// The runs' weights without their moments, as they are behind all that was started.
+    /// The runs' weights without their moments, as they are behind all that was started. Moments that begin as zeros
+    /// stay finite, so nobody has to look for one that is not: the kernel makes no step along a gradient whose squares
+    /// f32 cannot hold, and says so in its figures.
     ///
     /// # Errors
     /// Whatever went wrong on the device.
