@@ -19,7 +19,7 @@ use warp_func::cuda::{
 };
 use warp_func::{Registry, Start, VecEnv, VecOptions};
 
-pub(crate) const TESTS: [(&str, fn()); 22] = [
+pub(crate) const TESTS: [(&str, fn()); 24] = [
     ("cuda_kernels_are_compiled_once", compiled_once),
     ("cuda_wrong_arguments_are_refused", wrong_arguments),
     ("cuda_launches_are_recorded_and_replayed", graph),
@@ -31,6 +31,8 @@ pub(crate) const TESTS: [(&str, fn()); 22] = [
     ("cuda_a_device_is_opened_while_another_records", opened_while_recording),
     ("cuda_an_address_can_not_be_made_up", made_up),
     ("cuda_arrays_are_pushed_and_pulled", push_and_pull),
+    ("cuda_staged_numbers_come_in_order_and_nobody_waits", super::staging::in_order),
+    ("cuda_what_does_not_fit_is_not_staged", super::staging::refused),
     ("cuda_memory_is_borrowed_and_kept_alive", borrow),
     ("cuda_too_much_is_refused_before_it_is_allocated", out_of_memory),
     ("cuda_chosen_replicas_are_logged", log),
@@ -175,7 +177,7 @@ fn early() {
 }
 
 /// A device of its own, since a device's stream either records or runs, whoever puts work on it.
-fn another() -> Kernels {
+pub(crate) fn another() -> Kernels {
     Kernels::new(&Device::open(0).unwrap())
 }
 

@@ -15,6 +15,7 @@ mod herd;
 mod host_pool;
 mod nvrtc;
 mod replicas;
+mod staging;
 mod stepped;
 #[path = "../worlds/swarm.rs"]
 mod swarm;
