@@ -26,6 +26,7 @@ mod recording;
 pub mod resumption;
 mod run_folder;
 mod scribe;
+mod side_by_side;
 pub mod trainer;
 mod training;
 mod whole;

@@ -19,8 +19,8 @@ use crate::fused::small::{
 use crate::model::LearnerState;
 use crate::run::begin;
 use crate::run::fleet::plan::settings;
-use crate::run::fleet::side_by_side::each;
 use crate::run::fleet::{FleetEvent, FleetLearner, FleetRun, ThreadFleet, Watch};
+use crate::run::side_by_side::each;
 use std::any::Any;
 use std::borrow::Cow;
 use std::ops::ControlFlow;

@@ -23,7 +23,6 @@ mod processes;
 mod record;
 mod records;
 mod shared;
-mod side_by_side;
 mod standing;
 mod stored;
 mod summary;

@@ -6,9 +6,9 @@
 
 use super::Fleet;
 use super::ended_run::EndedRun;
-use super::side_by_side::each;
 use super::standing::Standing;
 use crate::error::{Error, Result};
+use crate::run::side_by_side::each;
 use crate::world::{PATIENCE, World, parts};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

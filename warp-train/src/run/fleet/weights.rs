@@ -2,13 +2,13 @@
 
 use super::Fleet;
 use super::ends::{Ending, endings};
-use super::side_by_side::each;
 use super::summary::RunSummary;
 use crate::digest::digest;
 use crate::error::{Error, Result};
 use crate::model::{LearnerState, NamedTensor, Statistic};
 use crate::run::durable;
 use crate::run::encoding::decode;
+use crate::run::side_by_side::each;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::ErrorKind;

@@ -12,6 +12,8 @@ use crate::algorithm::PolicyPlan;
 use crate::error::{Error, Result};
 use crate::loss::Minibatch;
 use crate::model::{Activation, NamedTensor};
+use crate::run::side_by_side::each;
+use warp_func::thread_pool::cores;
 
 /// How far a parameter is moved, either way.
 const STEP: f64 = 1e-5;
@@ -210,17 +212,13 @@ impl<'a> Reference<'a> {
         let (mut gradient, mut sizes) = (self.batch.weights.clone(), Vec::new());
         for tensor in &mut gradient {
             let (place, norm) = (self.place(&tensor.name), self.norm(&tensor.name));
-            let mut largest = 0.0f64;
-            for (i, d) in tensor.data.iter_mut().enumerate() {
-                let slope = match (place, norm) {
-                    (Some((t, l, is_weight)), _) => self.by_parameter(t, l, i, is_weight),
-                    (None, Some((t, l, is_gain))) => self.by_norm(t, l, i, is_gain),
-                    (None, None) => self.by_log_std(i),
-                };
-                *d = slope.mean as f32;
-                largest = largest.max(slope.size);
-            }
-            sizes.push(largest);
+            let slopes = each(cores(), tensor.data.len(), |i| match (place, norm) {
+                (Some((t, l, is_weight)), _) => self.by_parameter(t, l, i, is_weight),
+                (None, Some((t, l, is_gain))) => self.by_norm(t, l, i, is_gain),
+                (None, None) => self.by_log_std(i),
+            });
+            tensor.data = slopes.iter().map(|slope| slope.mean as f32).collect();
+            sizes.push(slopes.iter().fold(0.0f64, |largest, slope| largest.max(slope.size)));
         }
         (gradient, sizes)
     }

@@ -1,10 +1,14 @@
-//! Work on many runs, by several threads.
+//! Work on many things of one kind, by several threads.
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Does `work` for each of `n` numbers, on `threads` threads; the results in their order.
-pub(super) fn each<T: Send>(threads: usize, n: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+pub(in crate::run) fn each<T: Send>(
+    threads: usize,
+    n: usize,
+    work: impl Fn(usize) -> T + Sync,
+) -> Vec<T> {
     let next = AtomicUsize::new(0);
     let take = || {
         let mut made = Vec::new();
