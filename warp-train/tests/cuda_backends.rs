@@ -25,7 +25,7 @@ use warp_train::run::{Evaluator, Snapshot, train};
 use warp_train::{Checkpoint, Run, Trainer, checkpoint};
 
 /// Networks, heads and boxes of every kind, small and wide.
-const GRADIENTS: [Case; 8] = [
+const GRADIENTS: [Case; 9] = [
     ("two choices, separate networks", "env_id = \"cartpole\""),
     (
         "a shared trunk of relus",
@@ -36,6 +36,10 @@ const GRADIENTS: [Case; 8] = [
         "a squashed box, deviations from the network",
         "env_id = \"pendulum\"\nhidden = [64, 128]\naction_distribution = \"squashed\"\n\
          log_std = \"state_dependent\"",
+    ),
+    (
+        "so many relus that most rows are near a kink",
+        "env_id = \"pendulum\"\nhidden = [128, 128]\nactivation = \"relu\"",
     ),
     (
         "two policies, runners that leave",
