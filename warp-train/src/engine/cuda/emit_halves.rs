@@ -57,11 +57,21 @@ impl Emitter<'_> {
             let (Some(back), Some(head)) = (&pass.back, layers.last()) else { return String::new() };
             let shape = self.context.layout.pass(id);
             // Derivatives by weights need those by sums, those by inputs do not.
+            let model = self.context.layout.model(pass.model);
             let kept = |l: usize| match wanted {
-                Wanted::Parameters => self.kept(shape.deltas[l], layers[l].n),
+                Wanted::Step if model.is_made(l) => NOWHERE.into(),
+                Wanted::Parameters | Wanted::Step => self.kept(shape.deltas[l], layers[l].n),
                 Wanted::Input => NOWHERE.into(),
             };
             let mut text = self.put_columns::<true>(&[back.d_output], &kept(layers.len() - 1), head.n);
+            if let Some(weights) = shape.weights.filter(|_| wanted == Wanted::Step) {
+                let _ = writeln!(
+                    text,
+                    "        if (tile == 0) keep_weights(m.packed + {}ll, m.scratch + {weights}ll, {});",
+                    head.packed_back,
+                    head.k
+                );
+            }
             text += "        __syncthreads();\n";
             for (step, l) in (1..layers.len()).rev().enumerate() {
                 let (x, y) = buffers(step);

@@ -99,19 +99,22 @@ impl Emitter<'_> {
         };
         let most = models.iter().map(of_model).max().unwrap_or(0);
         let mut text = format!(
-            "    WeightTile tile;\n    TileGroup group;\n    int n_slabs;\n    Slab slabs[{most}];\n    Descent take;\n"
+            "    WeightTile tile;\n    TileGroup group;\n    int n_slabs;\n    Slab slabs[{most}];\n    Made made;\n    Descent take;\n"
         );
         for id in models {
-            for (l, layer) in self.context.layout.model(*id).layers.iter().enumerate() {
-                let TileGroup { high, wide, across, n, halves } = layer.group();
+            let shape = self.context.layout.model(*id);
+            for (l, layer) in shape.layers.iter().enumerate() {
+                let TileGroup { high, wide, across, n, halves } = shape.group(l);
                 let slabs = self.slabs(passes, *id, (Part::Layer(l), layer));
+                let made =
+                    if shape.is_made(l) { self.made(passes, *id, l) } else { "Made{}".into() };
                 let assign =
                     |(i, slab): (usize, &String)| format!("        slabs[{i}] = {slab};\n");
                 let _ = write!(
                     text,
                     "    if (item < {n}) {{\n        \
                      const int o = item / {across} * {high}, i = item % {across} * {wide}, own = threadIdx.x / {};\n        \
-                     tile = {};\n        group = {{{high}, {wide}, {halves}}};\n        n_slabs = {};\n{}        take = {};\n    \
+                     tile = {};\n        group = {{{high}, {wide}, {halves}}};\n        n_slabs = {};\n{}        made = {made};\n        take = {};\n    \
                      }} else {{\n    item -= {n};\n",
                     64 / halves,
                     self.tile(
@@ -128,7 +131,25 @@ impl Emitter<'_> {
         let n: usize = models.iter().map(|id| self.context.layout.model(*id).layers.len()).sum();
         text + "    return;\n    "
             + &"}".repeat(n)
-            + "\n    step_tiles(tile, group, slabs, n_slabs, take);\n"
+            + "\n    step_tiles(tile, group, slabs, n_slabs, made, take);\n"
+    }
+
+    /// What derivatives by the sums of layer number `l` are made of, from the group's first output on.
+    fn made(&self, passes: &[PassId], model: ModelId, l: usize) -> String {
+        let of_model = |id: &&PassId| self.context.plan.passes[id.0].model == model;
+        let Some(id) = passes.iter().find(of_model) else { return "Made{}".into() };
+        let (shape, layers) =
+            (self.context.layout.pass(*id), &self.context.layout.model(model).layers);
+        let (Some(on), Some(weights)) = (shape.on[l + 1], shape.weights) else {
+            return "Made{}".into();
+        };
+        format!(
+            "Made{{m.scratch + {}ll, {}, (const unsigned char*)(m.scratch + {on}ll), {}, \
+             (const uint2*)(m.scratch + {weights}ll)}}",
+            shape.deltas[l + 1],
+            layers[l + 1].n,
+            8 * layers[l].n
+        )
     }
 
     /// The step along a model's gradients.

@@ -1,6 +1,6 @@
 //! The memory layout of a plan on the device: parameters, padded to whole tiles, and the data that passes keep.
 
-use crate::algorithm::{Model, ModelId, PassId, Plan, Precision, RowsOf};
+use crate::algorithm::{Model, ModelId, Pass, PassId, Plan, Precision, RowsOf};
 use crate::model::{Activation, Perceptron};
 use std::ops::Range;
 use warp_func::cuda::DeviceInfo;
@@ -20,6 +20,12 @@ const ROWS_OF_SHARE: usize = 1024;
 const MANY_RUNS: usize = 8;
 /// Copies of a gradient at most.
 const MOST_SHARES: usize = 16;
+/// Where derivatives are made again: outputs of which they are, outputs of the layer before, rows at most and rows of a tile.
+/// Twins of made.cu.
+const MADE_OF: usize = 8;
+const MADE_OUTPUTS: usize = 256;
+const MADE_ROWS: usize = 256;
+const MADE_HIGH: usize = 4;
 
 /// A linear layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,9 +75,13 @@ impl Layer {
         self.weight + tile * TILE * TILE + four * 4 + output / 8 % 2 * 2 + input % 2
     }
 
-    /// Eight tiles, four by two, so that few rows are read for each, or four where the layer has no more side by side.
-    pub(super) fn group(&self) -> TileGroup {
+    /// Eight tiles, one below the other where derivatives are `made`, so that inputs are read once; else four by two, so that
+    /// few rows are read for each, or four where the layer has no more side by side.
+    fn group(&self, made: bool) -> TileGroup {
         let (outputs, inputs) = (self.n / TILE, self.k / TILE);
+        if made {
+            return TileGroup { high: 8, wide: 1, across: inputs, n: inputs, halves: 2 };
+        }
         let high = outputs.next_power_of_two().min(4);
         let wide = inputs.next_power_of_two().clamp(4 / high, (8 / high).min(4));
         let across = inputs.div_ceil(wide);
@@ -83,7 +93,17 @@ impl Layer {
 impl ModelShape {
     /// Groups of tiles.
     pub(super) fn groups(&self) -> usize {
-        self.layers.iter().map(|layer| layer.group().n).sum()
+        (0..self.layers.len()).map(|l| self.group(l).n).sum()
+    }
+
+    /// How layer number `l` is cut into them.
+    pub(super) fn group(&self, l: usize) -> TileGroup {
+        self.layers[l].group(self.is_made(l))
+    }
+
+    /// Whether derivatives by the sums of layer number `l` are made again where gradients are summed for a step.
+    pub(super) fn is_made(&self, l: usize) -> bool {
+        self.made && l + 2 == self.layers.len()
     }
 
     /// All that has parameters.
@@ -119,6 +139,9 @@ pub(super) struct ModelShape {
     pub(super) layers: Vec<Layer>,
     /// Of each hidden layer, if they are normalised.
     pub(super) norms: Vec<Norm>,
+    /// Whether derivatives by the sums of the last hidden layer are made again where gradients are summed for a step, rather
+    /// than kept.
+    pub(super) made: bool,
     pub(super) parameters: Range<usize>,
     pub(super) tiles: Range<usize>,
 }
@@ -135,6 +158,8 @@ pub(super) struct PassShape {
     /// A bit for each of a layer's inputs, whether it is an output of relu that is on, by layer; none where it is not
     /// needed. What it is needed for does not need the inputs then.
     pub(super) on: Vec<Option<usize>>,
+    /// The last layer's weights before the step, where derivatives are made again of them.
+    pub(super) weights: Option<usize>,
 }
 
 /// Where a pass keeps what a normalisation computed: mean 0 and deviation 1, f32 `[padded rows, n]`, and one over the
@@ -282,7 +307,7 @@ impl Layout {
     pub(super) fn new(plan: &Plan, n_rows: usize, machine: Machine, precision: Precision) -> Self {
         let (mut parameters, mut tiles) = (0, 0);
         let model = |model: &Model| model_shape(&model.network, &mut parameters, &mut tiles);
-        let models: Vec<ModelShape> = plan.models.iter().map(model).collect();
+        let mut models: Vec<ModelShape> = plan.models.iter().map(model).collect();
         let layers = models.iter().flat_map(|model| &model.layers);
         let widest = layers.map(|layer| layer.k.max(layer.n)).max().unwrap_or(0);
         let normed = models.iter().any(|model| !model.norms.is_empty());
@@ -293,6 +318,9 @@ impl Layout {
             false => RowTiles::of_layers(rows, machine),
         };
         let (acting, batch) = (tiles_of(n_rows, 1), tiles_of(plan.batch_size, MOST_PASSES));
+        for (i, model) in models.iter_mut().enumerate() {
+            model.made = half && machine.is_crowded() && is_made(plan, ModelId(i), model, batch);
+        }
         let mut scratch = 0;
         let mut take = |n: usize| {
             scratch += n;
@@ -320,7 +348,9 @@ impl Layout {
             let on =
                 |(l, layer): (usize, &Layer)| (bits && l > 0).then(|| take(padded * layer.k / 16));
             let on = layers.iter().enumerate().map(on).collect();
-            PassShape { inputs, deltas, norms, on }
+            let weights =
+                (pass.learns() && models[pass.model.0].made).then(|| take(MADE_OF * MADE_OUTPUTS));
+            PassShape { inputs, deltas, norms, on, weights }
         });
         Self {
             passes: passes.collect(),
@@ -350,6 +380,22 @@ impl Layout {
     }
 }
 
+/// Whether the derivatives by the sums of a model's last hidden layer are worth making twice.
+fn is_made(plan: &Plan, id: ModelId, shape: &ModelShape, tiles: RowTiles) -> bool {
+    let [.., hidden, last] = &shape.layers[..] else { return false };
+    let learns = |pass: &&Pass| pass.model == id && pass.learns();
+    let mut passes = plan.passes.iter().filter(learns);
+    let alone = passes.next().is_some_and(|pass| {
+        plan.columns[pass.output.0].rows == RowsOf::Batch && passes.next().is_none()
+    });
+    let of_tiles = tiles.high == MADE_HIGH && tiles.padded() <= MADE_ROWS;
+    alone
+        && of_tiles
+        && is_relu(&plan.models[id.0])
+        && hidden.n == MADE_OUTPUTS
+        && last.outputs <= MADE_OF
+}
+
 fn is_relu(model: &Model) -> bool {
     model.network.activation == Activation::Relu
 }
@@ -371,5 +417,6 @@ fn model_shape(network: &Perceptron, parameters: &mut usize, tiles: &mut usize) 
     let norms = network.norms().iter();
     let norms = norms.map(|width| Norm { gain: layer(0, *width), shift: layer(0, *width) });
     let norms = norms.collect();
-    ModelShape { layers, norms, parameters: first..*parameters, tiles: first_tile..*tiles }
+    let (parameters, tiles) = (first..*parameters, first_tile..*tiles);
+    ModelShape { layers, norms, made: false, parameters, tiles }
 }

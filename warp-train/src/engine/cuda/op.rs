@@ -74,6 +74,8 @@ pub(super) struct Follow {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Wanted {
     Parameters,
+    /// The same, for [`Op::Learn`].
+    Step,
     Input,
 }
 

@@ -1,7 +1,7 @@
 //! Puts pieces of work together that need not wait for all blocks: a program is a row of segments, between
 //! which all blocks meet.
 
-use super::op::{Follow, Op, Reach};
+use super::op::{Follow, Op, Reach, Wanted};
 use super::ranks::Told;
 use crate::algorithm::{CellId, ModelId, OptimiserId, PassId, Plan, RowsOf};
 
@@ -100,6 +100,9 @@ pub(super) fn fuse(ops: &[Op], plan: &Plan) -> Vec<Op> {
         match weights.filter(alone) {
             Some(weights) => {
                 let passes = learns(&fused[weights], optimiser, plan).unwrap_or_default();
+                for op in &mut fused[..weights] {
+                    *op = for_step(op, &passes);
+                }
                 fused[at] = Op::Learn(passes, optimiser, Vec::new());
                 fused.remove(weights);
             }
@@ -108,6 +111,16 @@ pub(super) fn fuse(ops: &[Op], plan: &Plan) -> Vec<Op> {
     }
     follow(&mut fused, plan);
     fused
+}
+
+/// `op`, and if it goes back through `learned` passes, then for their step.
+fn for_step(op: &Op, learned: &[PassId]) -> Op {
+    match op {
+        Op::Deltas(passes, Wanted::Parameters) if passes.iter().all(|id| learned.contains(id)) => {
+            Op::Deltas(passes.clone(), Wanted::Step)
+        }
+        op => op.clone(),
+    }
 }
 
 /// Lets targets follow as soon as their models have made their steps, where nothing between needs them as they were.

@@ -24,7 +24,11 @@ const SINGLE: &str = include_str!("single.cu");
 const HALF: &str = include_str!("half.cu");
 const HALF_SUMS: &str = include_str!("half_sums.cu");
 const GRADIENT: &str = include_str!("gradient.cu");
-const EIGHT_TILES: &str = include_str!("eight_tiles.cu");
+const EIGHT_TILES: &str = concat!(
+    include_str!("eight_tiles.cu"),
+    include_str!("made.cu"),
+    include_str!("eight_steps.cu")
+);
 const REPLAY: &str = include_str!("replay.cu");
 const NORM: &str = include_str!("norm.cu");
 const PRIORITIES: &str = include_str!("priorities.cu");
