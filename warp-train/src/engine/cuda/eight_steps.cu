@@ -24,8 +24,8 @@ struct Cells {
     int arrays;
     // Their place in shared memory.
     float4* here;
-    // How many times 8 inputs there are.
-    int eights;
+    // How many outputs there are from its first one on, and inputs: what is padding stays where it is.
+    int outputs, inputs;
 
     // Of `half` of a warp's tile.
     __device__ inline Cells(const WeightTile& tile, int half, const Descent& take) {
@@ -37,32 +37,34 @@ struct Cells {
         of[3] = (float4*)(take.parameters + first + take.behind);
         arrays = take.behind != 0 ? 4 : 3;
         here = (float4*)(shared + STAGES_BYTES / 4) + warp * CELL_ARRAYS * HALF_FOURS + lane;
-        eights = (high_of(low_of(tile.inputs)) + 7) / 8;
+        outputs = tile.outputs - 16 * half - lane / 4;
+        inputs = tile.inputs - lane % 4 * 2;
     }
+    __device__ inline bool has(int part) const { return outputs > 0 && inputs > 8 * part; }
     __device__ inline float4* place(int array, int part) const { return here + array * HALF_FOURS + part * PART_FOURS; }
 
-    // Starts to bring a part of the half that lies so many numbers behind.
-    __device__ inline void fetch(int part, int behind) const {
+    // Starts to bring a part, or that of the next half.
+    __device__ inline void fetch(int part, bool next) const {
+        if (!has(part) || (next && outputs <= 16)) return;
         unsigned long long policy = evict_first();
 #pragma unroll
         for (int array = 0; array < CELL_ARRAYS; ++array) {
             if (array >= arrays) break;
             asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(
                              shared_address(place(array, part))),
-                         "l"(of[array] + behind + part * PART_FOURS), "l"(policy)
+                         "l"(of[array] + (next ? HALF_FOURS : 0) + part * PART_FOURS), "l"(policy)
                          : "memory");
         }
     }
     __device__ inline void fetch_half() const {
 #pragma unroll
-        for (int part = 0; part < PARTS; ++part) {
-            if (part < eights) fetch(part, 0);
-        }
+        for (int part = 0; part < PARTS; ++part) fetch(part, false);
     }
     // Goes on to the next half.
     __device__ inline void next() {
 #pragma unroll
         for (int array = 0; array < CELL_ARRAYS; ++array) of[array] += HALF_FOURS;
+        outputs -= 16;
     }
 };
 
@@ -73,12 +75,15 @@ __device__ inline unsigned int turned_matrix(unsigned int two) {
     return to;
 }
 
-// Packs 16 outputs by 32 inputs: two neighbouring inputs 8 apart, of an output and of the one 8 behind it.
+// Packs 16 outputs by 32 inputs: two neighbouring inputs 8 apart, of an output and of the one 8 behind it; but no padding.
 template <bool BACK>
-__device__ inline void pack_half(const float (&two)[4][2][2], int half, Half* packed) {
+__device__ inline void pack_half(const float (&two)[4][2][2], const WeightTile& tile, int half, Half* packed) {
     int lane = threadIdx.x % 32;
+    // In the backward pass a lane gets two outputs of each input.
+    bool has_output = tile.outputs > 16 * half + (BACK ? lane % 4 * 2 : lane / 4);
 #pragma unroll
     for (int quarter = 0; quarter < 2; ++quarter) {
+        if (tile.inputs <= 16 * quarter) break;
         unsigned int words[4];
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
@@ -88,7 +93,7 @@ __device__ inline void pack_half(const float (&two)[4][2][2], int half, Half* pa
             if (BACK) words[i] = turned_matrix(words[i]);
         }
         int place = BACK ? 2 * half + quarter : 2 * quarter + half;
-        ((uint4*)packed)[32 * place + lane] = make_uint4(words[0], words[1], words[2], words[3]);
+        if (has_output) ((uint4*)packed)[32 * place + lane] = make_uint4(words[0], words[1], words[2], words[3]);
     }
 }
 
@@ -103,13 +108,13 @@ __device__ inline void step_half(const WeightTile& tile, int half, const Cells& 
     for (int j = 0; j < PARTS; ++j) {
         // Each part has a group of copies, be it empty; this one's is older than the last three.
         asm volatile("cp.async.wait_group %0;" ::"n"(PARTS - 1) : "memory");
-        if (j >= cells.eights) {
+        if (!cells.has(j)) {
             asm volatile("cp.async.commit_group;" ::: "memory");
             continue;
         }
         float4 p = *cells.place(0, j), first = *cells.place(1, j), second = *cells.place(2, j), t = {};
         if (cells.arrays == 4) t = *cells.place(3, j);
-        if (more) cells.fetch(j, HALF_FOURS);
+        if (more) cells.fetch(j, true);
         asm volatile("cp.async.commit_group;" ::: "memory");
         Cell<float2> cell[2] = {{{p.x, p.y}, {first.x, first.y}, {second.x, second.y}, {t.x, t.y}},
                                 {{p.z, p.w}, {first.z, first.w}, {second.z, second.w}, {t.z, t.w}}};
@@ -127,12 +132,13 @@ __device__ inline void step_half(const WeightTile& tile, int half, const Cells& 
         __stcs(cells.of[2] + j * PART_FOURS, both(cell[0].second, cell[1].second));
         if (cells.arrays == 4) __stcs(cells.of[3] + j * PART_FOURS, both(cell[0].target, cell[1].target));
     }
-    pack_half<false>(parameters, half, tile.forward);
-    pack_half<true>(parameters, half, tile.back);
+    __syncwarp();
+    pack_half<false>(parameters, tile, half, tile.forward);
+    pack_half<true>(parameters, tile, half, tile.back);
     if (take.behind == 0) return;
     // Every parameter is packed twice.
-    pack_half<false>(targets, half, tile.forward + 2 * take.behind);
-    if (take.back_of_target) pack_half<true>(targets, half, tile.back + 2 * take.behind);
+    pack_half<false>(targets, tile, half, tile.forward + 2 * take.behind);
+    if (take.back_of_target) pack_half<true>(targets, tile, half, tile.back + 2 * take.behind);
 }
 
 // What a warp's step needs lies in shared memory while sums take all registers.
