@@ -173,10 +173,24 @@ __device__ inline void step_tile(const WeightTile& tile, int half, int halves, T
     }
 }
 
+// Sums of the gradients of a first layer's tile, or of a half of it, of parts over so many tiles of rows.
+__device__ inline TileSums sums_of_first(const FirstParts& parts, int tiles, int half, int halves) {
+    TileSums sums = {};
+    auto put = [](HalfSums& to, const FirstSums& from) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) to.products[0][i] = from.weights[i];
+#pragma unroll
+        for (int i = 0; i < 2; ++i) to.biases[i] = from.biases[i];
+    };
+    put(sums.first, parts.sum(tiles, half));
+    if (halves == 2) put(sums.last, parts.sum(tiles, 1));
+    return sums;
+}
+
 // `tile` is the warp's own one, or that of two warps, of a group, if they have one; slabs begin with the group's first.
 template <int N>
 __device__ inline void step_tiles(const WeightTile& tile, const TileGroup& group, const Slab (&slabs)[N], int n_slabs,
-                                  const Made& made, const Descent& take) {
+                                  const Made& made, const FirstParts& parts, const Descent& take) {
     int warp = threadIdx.x / 32, halves = group.halves, half = halves == 2 ? 0 : warp % 2;
     bool there = tile.outputs > 16 * half, has_bias = there && tile.bias >= 0;
     bool has_tile = has_bias || (there && tile.inputs > 0);
@@ -184,8 +198,17 @@ __device__ inline void step_tiles(const WeightTile& tile, const TileGroup& group
     auto begun = [&]() {
         if (has_tile) Cells(tile, half, take).fetch_half();
     };
-    TileSums sums = made.d ? sums_of_made(slabs[0], made, has_bias, begun)
-                           : sums_of_tile(tile, group, 16 * half, slabs, n_slabs, has_bias, has_tile, begun);
+    TileSums sums;
+    if (parts.first) {
+        begun();
+        asm volatile("cp.async.commit_group;" ::: "memory");
+        if (has_tile) sums = sums_of_first(parts, slabs[0].rows / TILE_ROWS, half, halves);
+        __syncwarp();
+    } else if (made.d) {
+        sums = sums_of_made(slabs[0], made, has_bias, begun);
+    } else {
+        sums = sums_of_tile(tile, group, 16 * half, slabs, n_slabs, has_bias, has_tile, begun);
+    }
     if (!has_tile) return;
     const Step step = steps[warp];
     step_tile(step.tile, half, halves, sums, step.take);

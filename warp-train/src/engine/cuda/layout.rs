@@ -1,6 +1,7 @@
 //! The memory layout of a plan on the device: parameters, padded to whole tiles, and the data that passes keep.
 
-use crate::algorithm::{Model, ModelId, Pass, PassId, Plan, Precision, RowsOf};
+use super::made::{Instead, Spared};
+use crate::algorithm::{Model, ModelId, PassId, Plan, Precision, RowsOf};
 use crate::model::{Activation, Perceptron};
 use std::ops::Range;
 use warp_func::cuda::DeviceInfo;
@@ -20,12 +21,6 @@ const ROWS_OF_SHARE: usize = 1024;
 const MANY_RUNS: usize = 8;
 /// Copies of a gradient at most.
 const MOST_SHARES: usize = 16;
-/// Where derivatives are made again: outputs of which they are, outputs of the layer before, rows at most and rows of a tile.
-/// Twins of made.cu.
-const MADE_OF: usize = 8;
-const MADE_OUTPUTS: usize = 256;
-const MADE_ROWS: usize = 256;
-const MADE_HIGH: usize = 4;
 
 /// A linear layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,12 +70,13 @@ impl Layer {
         self.weight + tile * TILE * TILE + four * 4 + output / 8 % 2 * 2 + input % 2
     }
 
-    /// Eight tiles, one below the other where derivatives are `made`, so that inputs are read once; else four by two, so that
-    /// few rows are read for each, or four where the layer has no more side by side.
-    fn group(&self, made: bool) -> TileGroup {
+    /// Eight tiles: one below the other where derivatives are not `kept`, so that inputs are read once; else four by two, so
+    /// that few rows are read for each, or four where the layer has no more side by side.
+    fn group(&self, kept: bool) -> TileGroup {
         let (outputs, inputs) = (self.n / TILE, self.k / TILE);
-        if made {
-            return TileGroup { high: 8, wide: 1, across: inputs, n: inputs, halves: 2 };
+        if !kept && outputs >= 8 {
+            let n = inputs * outputs.div_ceil(8);
+            return TileGroup { high: 8, wide: 1, across: inputs, n, halves: 2 };
         }
         let high = outputs.next_power_of_two().min(4);
         let wide = inputs.next_power_of_two().clamp(4 / high, (8 / high).min(4));
@@ -98,12 +94,7 @@ impl ModelShape {
 
     /// How layer number `l` is cut into them.
     pub(super) fn group(&self, l: usize) -> TileGroup {
-        self.layers[l].group(self.is_made(l))
-    }
-
-    /// Whether derivatives by the sums of layer number `l` are made again where gradients are summed for a step.
-    pub(super) fn is_made(&self, l: usize) -> bool {
-        self.made && l + 2 == self.layers.len()
+        self.layers[l].group(!self.spared.is_made(l) && !self.spared.is_summed(l))
     }
 
     /// All that has parameters.
@@ -139,9 +130,8 @@ pub(super) struct ModelShape {
     pub(super) layers: Vec<Layer>,
     /// Of each hidden layer, if they are normalised.
     pub(super) norms: Vec<Norm>,
-    /// Whether derivatives by the sums of the last hidden layer are made again where gradients are summed for a step, rather
-    /// than kept.
-    pub(super) made: bool,
+    /// What is not kept of its passes.
+    pub(super) spared: Spared,
     pub(super) parameters: Range<usize>,
     pub(super) tiles: Range<usize>,
 }
@@ -158,8 +148,8 @@ pub(super) struct PassShape {
     /// A bit for each of a layer's inputs, whether it is an output of relu that is on, by layer; none where it is not
     /// needed. What it is needed for does not need the inputs then.
     pub(super) on: Vec<Option<usize>>,
-    /// The last layer's weights before the step, where derivatives are made again of them.
-    pub(super) weights: Option<usize>,
+    /// What is kept instead of some of these.
+    pub(super) instead: Instead,
 }
 
 /// Where a pass keeps what a normalisation computed: mean 0 and deviation 1, f32 `[padded rows, n]`, and one over the
@@ -318,8 +308,10 @@ impl Layout {
             false => RowTiles::of_layers(rows, machine),
         };
         let (acting, batch) = (tiles_of(n_rows, 1), tiles_of(plan.batch_size, MOST_PASSES));
-        for (i, model) in models.iter_mut().enumerate() {
-            model.made = half && machine.is_crowded() && is_made(plan, ModelId(i), model, batch);
+        if half {
+            for (i, model) in models.iter_mut().enumerate() {
+                model.spared = Spared::new(plan, ModelId(i), model, batch, machine.is_crowded());
+            }
         }
         let mut scratch = 0;
         let mut take = |n: usize| {
@@ -348,9 +340,11 @@ impl Layout {
             let on =
                 |(l, layer): (usize, &Layer)| (bits && l > 0).then(|| take(padded * layer.k / 16));
             let on = layers.iter().enumerate().map(on).collect();
-            let weights =
-                (pass.learns() && models[pass.model.0].made).then(|| take(MADE_OF * MADE_OUTPUTS));
-            PassShape { inputs, deltas, norms, on, weights }
+            let instead = match pass.learns() {
+                true => Instead::new(&models[pass.model.0], batch, &mut take),
+                false => Instead::default(),
+            };
+            PassShape { inputs, deltas, norms, on, instead }
         });
         Self {
             passes: passes.collect(),
@@ -380,22 +374,6 @@ impl Layout {
     }
 }
 
-/// Whether the derivatives by the sums of a model's last hidden layer are worth making twice.
-fn is_made(plan: &Plan, id: ModelId, shape: &ModelShape, tiles: RowTiles) -> bool {
-    let [.., hidden, last] = &shape.layers[..] else { return false };
-    let learns = |pass: &&Pass| pass.model == id && pass.learns();
-    let mut passes = plan.passes.iter().filter(learns);
-    let alone = passes.next().is_some_and(|pass| {
-        plan.columns[pass.output.0].rows == RowsOf::Batch && passes.next().is_none()
-    });
-    let of_tiles = tiles.high == MADE_HIGH && tiles.padded() <= MADE_ROWS;
-    alone
-        && of_tiles
-        && is_relu(&plan.models[id.0])
-        && hidden.n == MADE_OUTPUTS
-        && last.outputs <= MADE_OF
-}
-
 fn is_relu(model: &Model) -> bool {
     model.network.activation == Activation::Relu
 }
@@ -418,5 +396,5 @@ fn model_shape(network: &Perceptron, parameters: &mut usize, tiles: &mut usize) 
     let norms = norms.map(|width| Norm { gain: layer(0, *width), shift: layer(0, *width) });
     let norms = norms.collect();
     let (parameters, tiles) = (first..*parameters, first_tile..*tiles);
-    ModelShape { layers, norms, made: false, parameters, tiles }
+    ModelShape { layers, norms, spared: Spared::default(), parameters, tiles }
 }

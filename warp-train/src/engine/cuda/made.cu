@@ -1,6 +1,7 @@
 // Gradients of eight tiles of weights, one below the other, whose derivatives are made here rather than kept: those by the sums
 // of a last hidden layer of relu are products of a few numbers, the derivatives by the outputs behind it and its weights, where
-// an output of relu is on. So bits come in their place, and a layer's inputs come once for all of its outputs.
+// an output of relu is on. So bits come in their place, and a layer's inputs come once for all of its outputs. Where the
+// layer before is a first one with few inputs, its outputs are made again, too.
 
 // Rows at most.
 #define MADE_ROWS 256
@@ -8,7 +9,9 @@
 #define MADE_INPUTS 64
 #define MADE_OUTPUTS 16
 #define MADE_BITS 32
-static_assert(MADE_ROWS * (MADE_INPUTS + MADE_OUTPUTS + MADE_BITS) <= STAGES_BYTES, "rows lie where stages do elsewhere");
+// Of the operands that inputs are made of.
+#define MADE_OPERANDS 16
+static_assert(MADE_ROWS * (MADE_INPUTS + MADE_OUTPUTS + MADE_BITS + MADE_OPERANDS) <= STAGES_BYTES, "rows lie where stages do elsewhere");
 
 // What derivatives are made of; nothing where they are kept.
 struct Made {
@@ -20,14 +23,29 @@ struct Made {
     int on_step;
     // The weights of those outputs before the step, from the group's first on (keep_weights).
     const uint2* weights;
+    // What inputs are made of, unless they are kept: operands of at most 8 inputs [rows, 8], the first layer's weights and
+    // biases before the step, from the group's first input on.
+    const Half* operands;
+    const uint2* before;
+    const float* biases;
 };
 
-// Keeps the weights of at most 8 terms that are packed for the backward pass, two words to each lane and 16 columns.
+// Keeps packed weights of at most 8 terms, two words to each lane and 16 columns.
 __device__ __noinline__ void keep_weights(const Half* packed, Kept* to, int columns) {
     for (int i = threadIdx.x; i < 2 * columns; i += N_THREADS) {
         uint4 words = __ldcg((const uint4*)packed + i / 64 * 128 + i % 64);
         ((uint2*)to)[i] = make_uint2(words.x, words.z);
     }
+}
+
+__device__ __noinline__ void keep_biases(const float* biases, float* to, int n) {
+    for (int i = threadIdx.x; i < n; i += N_THREADS) to[i] = __ldcg(biases + i);
+}
+
+// Keeps the first 8 operands of each row of a tile x [TILE_ROWS, width + 8].
+__device__ __noinline__ void keep_operands(const Half* x, int width, Half* to) {
+    int row = threadIdx.x;
+    if (row < TILE_ROWS) *(uint4*)(to + 8 * row) = *(const uint4*)(x + row * (width + 8));
 }
 
 __device__ inline void copy_sixteen(unsigned int to, const void* from) {
@@ -37,10 +55,14 @@ __device__ inline void copy_sixteen(unsigned int to, const void* from) {
 // Starts to bring all rows. Rows of inputs have their parts of 16 bytes swapped, so that eight of them never meet in a bank.
 __device__ inline void fetch_made(const Slab& slab, const Made& made, unsigned int inputs) {
     unsigned int outputs = inputs + MADE_ROWS * MADE_INPUTS, on = outputs + MADE_ROWS * MADE_OUTPUTS;
-    if ((int)threadIdx.x < slab.rows) copy_sixteen(outputs + MADE_OUTPUTS * threadIdx.x, made.d + threadIdx.x * made.stride);
+    unsigned int operands = on + MADE_ROWS * MADE_BITS;
+    int row = threadIdx.x;
+    if (row < slab.rows) copy_sixteen(outputs + MADE_OUTPUTS * row, made.d + row * made.stride);
+    if (row < slab.rows && made.operands) copy_sixteen(operands + MADE_OPERANDS * row, made.operands + 8 * row);
     for (int at = threadIdx.x; at < 2 * slab.rows; at += N_THREADS) {
         copy_sixteen(on + 16 * at, made.on + at / 128 * made.on_step + at % 128 * 16);
     }
+    if (made.operands) return;
     for (int at = threadIdx.x; at < 4 * slab.rows; at += N_THREADS) {
         int row = at / 4, part = at % 4;
         copy_sixteen(inputs + MADE_INPUTS * row + 16 * (part ^ row / 2 % 4), slab.x + row * slab.k + 8 * part);
@@ -111,6 +133,41 @@ struct MadeSums {
     }
 };
 
+// The first layer's outputs of 32 columns, as the forward pass has them: a warp's share of all rows.
+struct MadeInputs {
+    uint2 weights[2];
+    float2 biases[4];
+
+    __device__ inline MadeInputs(const Made& made) {
+        int lane = threadIdx.x % 32;
+#pragma unroll
+        for (int i = 0; i < 2; ++i) weights[i] = __ldcg(made.before + 32 * i + lane);
+#pragma unroll
+        for (int j = 0; j < 4; ++j) biases[j] = __ldcg((const float2*)made.biases + 4 * j + lane % 4);
+    }
+
+    __device__ inline void make(int n_groups) const {
+        int lane = threadIdx.x % 32, row = lane / 4;
+        const unsigned int* operands =
+            (const unsigned int*)((const char*)shared + MADE_ROWS * (MADE_INPUTS + MADE_OUTPUTS + MADE_BITS)) + lane;
+        for (int group = threadIdx.x / 32; group < n_groups; group += N_WARPS) {
+            const unsigned int x[4] = {operands[64 * group], operands[64 * group + 32], 0u, 0u};
+            char* to = (char*)shared + MADE_INPUTS * (16 * group + row) + 4 * (lane % 4);
+#pragma unroll
+            for (int j = 0; j < 4; ++j) {
+                float sums[4] = {};
+                multiply_add<false>(sums, x, j % 2 == 0 ? weights[j / 2].x : weights[j / 2].y, 0u);
+                char* part = to + 16 * (j ^ row / 2);
+#pragma unroll
+                for (int i = 0; i < 2; ++i) {
+                    float low = activated(RELU, sums[2 * i] + biases[j].x), high = activated(RELU, sums[2 * i + 1] + biases[j].y);
+                    *(unsigned int*)(part + 8 * MADE_INPUTS * i) = two_halves<true>(low, high);
+                }
+            }
+        }
+    }
+};
+
 // Sums of the gradients of a warp's tile over all rows, in the order of other tiles'; calls begun() when rows are on their way.
 template <class Begun>
 __device__ inline TileSums sums_of_made(const Slab& slab, const Made& made, bool with_bias, Begun begun) {
@@ -119,10 +176,17 @@ __device__ inline TileSums sums_of_made(const Slab& slab, const Made& made, bool
     begun();
     asm volatile("cp.async.commit_group;" ::: "memory");
     const MadeSums all(made);
-    asm volatile("cp.async.wait_group 1;" ::: "memory");
+    int n_groups = slab.rows / ROWS_AT_ONCE;
+    if (made.operands) {
+        const MadeInputs inputs(made);
+        asm volatile("cp.async.wait_group 1;" ::: "memory");
+        __syncthreads();
+        inputs.make(n_groups);
+    } else {
+        asm volatile("cp.async.wait_group 1;" ::: "memory");
+    }
     __syncthreads();
     TileSums sums = {};
-    int n_groups = slab.rows / ROWS_AT_ONCE;
 #pragma unroll 1
     for (int group = 0; group < N_WARPS && group < n_groups; ++group) {
         TileSums part = {};

@@ -23,6 +23,7 @@ const TILE: &str = include_str!("tile.cu");
 const SINGLE: &str = include_str!("single.cu");
 const HALF: &str = include_str!("half.cu");
 const HALF_SUMS: &str = include_str!("half_sums.cu");
+const FIRST: &str = include_str!("first.cu");
 const GRADIENT: &str = include_str!("gradient.cu");
 const EIGHT_TILES: &str = concat!(
     include_str!("eight_tiles.cu"),
@@ -105,6 +106,7 @@ impl ProgramContext<'_> {
             text += NORM;
         }
         if self.crowded() {
+            text += FIRST;
             let _ = writeln!(text, "#define GROUP_BYTES {GROUP_BYTES}");
             text += EIGHT_TILES;
         }
