@@ -187,16 +187,16 @@ impl<'a> Emitter<'a> {
         }
         let name = format!("work_{}", self.n_functions);
         self.n_functions += 1;
-        let by_tile = matches!(op, Op::Forward(_) | Op::Deltas(..) | Op::Rows(_));
+        let by_tile = matches!(op, Op::Forward(..) | Op::Deltas(..) | Op::Rows(_));
         let parameters = match by_tile {
             true => "unsigned int tile, unsigned int member",
             false => "int item",
         };
         let half = self.context.layout.half;
         let body = match op {
-            Op::Forward(passes) if half => self.forward_in_halves(passes),
+            Op::Forward(passes, wanted) if half => self.forward_in_halves(passes, *wanted),
             Op::Deltas(passes, wanted) if half => self.deltas_in_halves(passes, *wanted),
-            Op::Forward(passes) => self.forward(passes),
+            Op::Forward(passes, _) => self.forward(passes),
             Op::Deltas(passes, wanted) => self.deltas(passes, *wanted),
             Op::Rows(id) => self.rows(*id, op),
             Op::Weights(passes) => self.weights(passes),

@@ -2,6 +2,7 @@
 
 use super::emit::{Emitter, WARPS};
 use super::layout::Layer;
+use super::made::InputsShape;
 use super::op::Wanted;
 use crate::algorithm::{ColumnId, PassId};
 use std::fmt::Write;
@@ -11,13 +12,14 @@ const NOWHERE: &str = "(Kept*)0";
 
 impl Emitter<'_> {
     /// Runs passes.
-    pub(super) fn forward_in_halves(&self, passes: &[PassId]) -> String {
+    pub(super) fn forward_in_halves(&self, passes: &[PassId], wanted: Wanted) -> String {
         self.each_pass(&self.kept_last(passes), |id| {
             let (pass, layers) = self.pass(id);
             let shape = self.context.layout.pass(id);
             // Gradients need all that a layer reads, slopes only what a hidden one writes.
+            let made = shape.instead.inputs.filter(|_| wanted == Wanted::Step);
             let is_kept = |l: usize| {
-                pass.learns() || (pass.back.is_some() && l > 0 && shape.on[l].is_none())
+                (pass.learns() && (made.is_none() || l != 1)) || (pass.back.is_some() && l > 0 && shape.on[l].is_none())
             };
             let kept = |l: usize| match is_kept(l) {
                 true => self.kept(shape.inputs[l], layers[l].k),
@@ -29,6 +31,9 @@ impl Emitter<'_> {
                 let (weights, bias) =
                     (format!("m.packed + {packed}ll"), format!("m.parameters + {bias}ll"));
                 text += "        __syncthreads();\n";
+                if let Some(made) = made.filter(|_| l == 0) {
+                    text += &self.keep_first_layer(made, &layers[0]);
+                }
                 let _ = match l + 1 < layers.len() {
                     true => writeln!(
                         text,
@@ -57,8 +62,12 @@ impl Emitter<'_> {
             let (Some(back), Some(head)) = (&pass.back, layers.last()) else { return String::new() };
             let shape = self.context.layout.pass(id);
             // Derivatives by weights need those by sums, those by inputs do not.
+            let spared = self.context.layout.model(pass.model).spared;
             let kept = |l: usize| match wanted {
-                Wanted::Parameters => self.kept(shape.deltas[l], layers[l].n),
+                Wanted::Step if spared.is_made(l) || (l == 0 && shape.instead.first.is_some()) => {
+                    NOWHERE.into()
+                }
+                Wanted::Parameters | Wanted::Step => self.kept(shape.deltas[l], layers[l].n),
                 Wanted::Input => NOWHERE.into(),
             };
             // Derivatives by the layer before an output layer of one column are products of two numbers.
@@ -66,6 +75,16 @@ impl Emitter<'_> {
             let mut text = String::new();
             if !is_single {
                 text = self.put_columns::<true>(&[back.d_output], &kept(layers.len() - 1), head.n);
+            }
+            let first = shape.instead.first.filter(|_| wanted == Wanted::Step);
+            if first.is_some() {
+                let (from, k) = (self.kept(shape.inputs[0], layers[0].k), layers[0].k);
+                let _ = writeln!(text, "        put_first_inputs({from}, {k}, parts);");
+            }
+            if let Some(to) = shape.instead.weights.filter(|_| wanted == Wanted::Step) {
+                text += &keep_weights(head.packed_back, to, head.k);
+            }
+            if !is_single {
                 text += "        __syncthreads();\n";
             }
             for (step, l) in (1..layers.len()).rev().enumerate() {
@@ -92,6 +111,14 @@ impl Emitter<'_> {
                     kept(l - 1),
                 );
             }
+            if let Some(at) = first {
+                let _ = writeln!(
+                    text,
+                    "        sum_first_layer({}, parts, {}, tile);",
+                    buffers(layers.len() - 1).0,
+                    self.first_parts_at(at, layers[0].n, "0")
+                );
+            }
             let to = back.d_input.filter(|_| wanted == Wanted::Input);
             let Some(to) = to else { return text };
             let width = |i: usize| self.width(pass.inputs[i]);
@@ -106,6 +133,18 @@ impl Emitter<'_> {
             );
             text
         })
+    }
+
+    /// Keeps what a first layer's outputs are made of.
+    fn keep_first_layer(&self, made: InputsShape, layer: &Layer) -> String {
+        let Layer { k, n, bias, packed, .. } = layer;
+        let InputsShape { operands, weights, biases } = made;
+        format!(
+            "        keep_operands(x, {k}, {});\n{}        \
+             if (tile == 0) keep_biases(m.parameters + {bias}ll, (float*)(m.scratch + {biases}ll), {n});\n",
+            self.kept(operands, 8),
+            keep_weights(*packed, weights, *n)
+        )
     }
 
     /// Puts columns side by side, with zeros behind them up to `width`.
@@ -181,6 +220,13 @@ impl Emitter<'_> {
         let high = self.tiles.high;
         if chunks * high <= WARPS { 1 } else { high }
     }
+}
+
+/// Keeps packed weights of so many columns, which are needed as they were when they have made their step.
+fn keep_weights(packed: usize, to: usize, columns: usize) -> String {
+    format!(
+        "        if (tile == 0) keep_weights(m.packed + {packed}ll, m.scratch + {to}ll, {columns});\n"
+    )
 }
 
 /// Where it is kept which of a tile's outputs of relu are on.

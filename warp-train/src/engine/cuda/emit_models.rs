@@ -1,7 +1,8 @@
 //! The code of the work that all blocks share: gradients, optimisers, targets and metrics.
 
 use super::emit::Emitter;
-use super::layout::{Layer, Layout, Part, TILE, TileGroup};
+use super::layout::{Layer, Layout, ModelShape, Part, TILE, TileGroup};
+use super::made::InputsShape;
 use super::op::Follow;
 use super::ranks;
 use crate::algorithm::{FigureId, ModelId, OptimiserId, PassId};
@@ -54,9 +55,10 @@ impl Emitter<'_> {
             let slabs = self.slabs(passes, model, (part, layer));
             let (slabs, n) = (slabs.join(", "), slabs.len());
             let gradient = if parts > 1 { "m.gradient".into() } else { self.gradient(model) };
+            let by_twos = self.by_twos(model, part);
             format!(
                 "        const Slab slabs[] = {{{slabs}}};\n        Record take = {{{gradient} + part * {}ll, 0.0}};\n        \
-                 double squares = weight_tile(tile, slabs, {n}, part, {parts}, take);\n{after}",
+                 double squares = weight_tile(tile, slabs, {n}, part, {parts}, {by_twos}, take);\n{after}",
                 layout.n_parameters
             )
         })
@@ -76,9 +78,10 @@ impl Emitter<'_> {
         self.each_tile(&models, 1, |model, part, layer| {
             let slabs = self.slabs(passes, model, (part, layer));
             let descent = self.descent(model, OptimiserId(o), follows);
+            let by_twos = self.by_twos(model, part);
             format!(
                 "        const Slab slabs[] = {{{}}};\n        Descent take = {descent};\n        \
-                 weight_tile(tile, slabs, {}, part, 1, take);\n",
+                 weight_tile(tile, slabs, {}, part, 1, {by_twos}, take);\n",
                 slabs.join(", "),
                 slabs.len()
             )
@@ -99,36 +102,93 @@ impl Emitter<'_> {
         };
         let most = models.iter().map(of_model).max().unwrap_or(0);
         let mut text = format!(
-            "    WeightTile tile;\n    TileGroup group;\n    int n_slabs;\n    Slab slabs[{most}];\n    Descent take;\n"
+            "    WeightTile tile;\n    TileGroup group;\n    int n_slabs;\n    Slab slabs[{most}];\n    Made made;\n    FirstParts parts;\n    Descent take;\n"
         );
-        for id in models {
-            for (l, layer) in self.context.layout.model(*id).layers.iter().enumerate() {
-                let TileGroup { high, wide, across, n, halves } = layer.group();
-                let slabs = self.slabs(passes, *id, (Part::Layer(l), layer));
-                let assign =
-                    |(i, slab): (usize, &String)| format!("        slabs[{i}] = {slab};\n");
-                let _ = write!(
-                    text,
-                    "    if (item < {n}) {{\n        \
-                     const int o = item / {across} * {high}, i = item % {across} * {wide}, own = threadIdx.x / {};\n        \
-                     tile = {};\n        group = {{{high}, {wide}, {halves}}};\n        n_slabs = {};\n{}        take = {};\n    \
-                     }} else {{\n    item -= {n};\n",
-                    64 / halves,
-                    self.tile(
-                        layer,
-                        &format!("(o + own / {wide})"),
-                        &format!("(i + own % {wide})")
-                    ),
-                    slabs.len(),
-                    slabs.iter().enumerate().map(assign).collect::<String>(),
-                    self.descent(*id, optimiser, follows)
-                );
-            }
+        let layers = |id: &ModelId| self.context.layout.model(*id).layers.len();
+        let all: Vec<(ModelId, usize)> =
+            models.iter().flat_map(|id| (0..layers(id)).map(|l| (*id, l))).collect();
+        for (id, l) in &all {
+            text += &self.learn_group(passes, (*id, *l), optimiser, follows);
         }
-        let n: usize = models.iter().map(|id| self.context.layout.model(*id).layers.len()).sum();
         text + "    return;\n    "
-            + &"}".repeat(n)
-            + "\n    step_tiles(tile, group, slabs, n_slabs, take);\n"
+            + &"}".repeat(all.len())
+            + "\n    step_tiles(tile, group, slabs, n_slabs, made, parts, take);\n"
+    }
+
+    /// Says what the tiles of layer number `l` of a model are.
+    fn learn_group(
+        &self,
+        passes: &[PassId],
+        (id, l): (ModelId, usize),
+        optimiser: OptimiserId,
+        follows: &[Follow],
+    ) -> String {
+        let shape = self.context.layout.model(id);
+        let layer = &shape.layers[l];
+        let TileGroup { high, wide, across, n, halves } = shape.group(l);
+        let slabs = self.slabs(passes, id, (Part::Layer(l), layer));
+        let made = self.made(passes, id, l).unwrap_or("Made{}".into());
+        let parts = self.first_parts(passes, (id, l), &format!("2 * (o + own / {wide})"));
+        let parts = parts.unwrap_or("FirstParts{}".into());
+        let assign = |(i, slab): (usize, &String)| format!("        slabs[{i}] = {slab};\n");
+        format!(
+            "    if (item < {n}) {{\n        \
+             const int o = item / {across} * {high}, i = item % {across} * {wide}, own = threadIdx.x / {};\n        \
+             tile = {};\n        group = {{{high}, {wide}, {halves}}};\n        n_slabs = {};\n{}        made = {made};\n        parts = {parts};\n        take = {};\n    \
+             }} else {{\n    item -= {n};\n",
+            64 / halves,
+            self.tile(layer, &format!("(o + own / {wide})"), &format!("(i + own % {wide})")),
+            slabs.len(),
+            slabs.iter().enumerate().map(assign).collect::<String>(),
+            self.descent(id, optimiser, follows)
+        )
+    }
+
+    /// Whether the sums of a layer's gradients are in the order of first.cu.
+    fn by_twos(&self, model: ModelId, part: Part) -> bool {
+        part == Part::Layer(0) && self.context.layout.model(model).spared.is_summed(0)
+    }
+
+    /// Where passes keep their parts of the sums of layer number `l`, from 16 outputs times `before` on; none of other layers
+    /// than first ones.
+    fn first_parts(
+        &self,
+        passes: &[PassId],
+        (model, l): (ModelId, usize),
+        before: &str,
+    ) -> Option<String> {
+        let layout = self.context.layout;
+        let id = passes.iter().find(|id| self.context.plan.passes[id.0].model == model)?;
+        let at = layout.pass(*id).instead.first.filter(|_| l == 0)?;
+        Some(self.first_parts_at(at, layout.model(model).layers[0].n, before))
+    }
+
+    /// The same of parts that lie there in the scratch memory.
+    pub(super) fn first_parts_at(&self, at: usize, outputs: usize, before: &str) -> String {
+        format!("FirstParts{{(float*)(m.scratch + {at}ll), {outputs}, {before}}}")
+    }
+
+    /// What derivatives by the sums of layer number `l` are made of, from the group's first output on.
+    fn made(&self, passes: &[PassId], model: ModelId, l: usize) -> Option<String> {
+        let layout = self.context.layout;
+        let ModelShape { layers, spared, .. } = layout.model(model);
+        let of_model = |id: &&PassId| self.context.plan.passes[id.0].model == model;
+        let shape = layout.pass(*passes.iter().find(of_model).filter(|_| spared.is_made(l))?);
+        let (on, weights) = (shape.on[l + 1]?, shape.instead.weights?);
+        let inputs = |InputsShape { operands, weights, biases }| {
+            format!(
+                ", m.scratch + {operands}ll, (const uint2*)(m.scratch + {weights}ll) + 64 * i, \
+                 (const float*)(m.scratch + {biases}ll) + 32 * i"
+            )
+        };
+        Some(format!(
+            "Made{{m.scratch + {}ll, {}, (const unsigned char*)(m.scratch + {on}ll), {}, \
+             (const uint2*)(m.scratch + {weights}ll){}}}",
+            shape.deltas[l + 1],
+            layers[l + 1].n,
+            8 * layers[l].n,
+            shape.instead.inputs.map_or(String::new(), inputs)
+        ))
     }
 
     /// The step along a model's gradients.

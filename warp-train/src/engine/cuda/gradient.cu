@@ -157,10 +157,18 @@ struct Descent {
     __device__ inline double sum_of_squares() { return 0.0; };
 };
 
-// Sums share `part` of `parts` of all slabs' rows; a block's work. Returns the sum of squares.
+// Adds what two neighbouring warps have put there to a sum, or by twos what both have.
+__device__ inline float add_two_warps(float sum, int warp, int i, bool by_twos) {
+    const float* of_warp = shared + (warp * SUMS + i) * 32 + threadIdx.x % 32;
+    float first = of_warp[0], second = of_warp[SUMS * 32];
+    return by_twos ? sum + (first + second) : sum + first + second;
+}
+
+// Sums share `part` of `parts` of all slabs' rows, or `by_twos` all of 256 rows at most in the order of first.cu; a block's work.
+// Returns the sum of squares.
 template <class Take>
 __device__ __noinline__ double weight_tile(const WeightTile& tile, const Slab* slabs, int n_slabs, int part, int parts,
-                                     Take take) {
+                                     bool by_twos, Take take) {
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     long long weights_at[2], bias_at = tile.bias + bias_of(warp, lane);
     bool has_weights[2];
@@ -178,7 +186,12 @@ __device__ __noinline__ double weight_tile(const WeightTile& tile, const Slab* s
     WeightSums sums = {};
     for (int i = 0; i < n_slabs; ++i) {
         long long n = slabs[i].rows / ROWS_AT_ONCE;
-        add_rows(sums, slabs[i], (int)(n * part / parts) + warp, (int)(n * (part + 1) / parts), tile.bias >= 0);
+        int first = (int)(n * part / parts) + warp, to = (int)(n * (part + 1) / parts);
+        if (by_twos) {
+            first = 2 * warp;
+            to = first + 2 < to ? first + 2 : to;
+        }
+        add_rows(sums, slabs[i], first, to, tile.bias >= 0, by_twos);
     }
 #pragma unroll
     for (int i = 0; i < 32; ++i) shared[(warp * SUMS + i) * 32 + lane] = sums.weight(i);
@@ -187,9 +200,11 @@ __device__ __noinline__ double weight_tile(const WeightTile& tile, const Slab* s
     __syncthreads();
     float two[2][2] = {};
 #pragma unroll
-    for (int other = 0; other < N_WARPS; ++other) {
+    for (int other = 0; other < N_WARPS; other += 2) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) two[i / 2][i % 2] += shared[(other * SUMS + 4 * warp + i) * 32 + lane];
+        for (int i = 0; i < 4; ++i) {
+            two[i / 2][i % 2] = add_two_warps(two[i / 2][i % 2], other, 4 * warp + i, by_twos);
+        }
     }
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
@@ -201,7 +216,7 @@ __device__ __noinline__ double weight_tile(const WeightTile& tile, const Slab* s
     if (has_bias) {
         float sum = 0.0f;
 #pragma unroll
-        for (int other = 0; other < N_WARPS; ++other) sum += shared[(other * SUMS + 32 + warp) * 32 + lane];
+        for (int other = 0; other < N_WARPS; other += 2) sum = add_two_warps(sum, other, 32 + warp, by_twos);
         take.bias(bias_loaded, bias_at, sum);
     }
     __syncthreads();

@@ -43,6 +43,13 @@ __device__ inline void load_turned(unsigned int (&to)[4], const Half* row) {
                  : "memory");
 }
 
+__device__ inline void load_two_turned(unsigned int (&to)[2], const Half* row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
+                 : "=r"(to[0]), "=r"(to[1])
+                 : "r"(shared_address(row))
+                 : "memory");
+}
+
 template <bool BACK>
 __device__ inline void multiply_add(float (&c)[4], const unsigned int (&a)[4], unsigned int b0, unsigned int b1) {
 #define MULTIPLY_ADD(type)                                                                         \

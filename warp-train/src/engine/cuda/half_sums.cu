@@ -34,9 +34,19 @@ __device__ inline void add_staged(WeightSums& sums, const Half* d, const Half* x
     }
 }
 
-// Adds rows 16 i of a slab, for i = first_group, and so on in steps of N_WARPS, up to `to`.
-__device__ inline void add_rows(WeightSums& sums, const Slab& slab, int first_group, int to, bool with_bias) {
+// Adds a warp's partial sums to others.
+__device__ inline void add_sums(WeightSums& to, const WeightSums& from) {
+#pragma unroll
+    for (int i = 0; i < 32; ++i) to.products[i / 4][i % 4] += from.products[i / 4][i % 4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) to.biases[i / 2][i % 2 * 2] += from.biases[i / 2][i % 2 * 2];
+}
+
+// Adds rows 16 i of a slab, for i = first_group, and so on in steps of N_WARPS, up to `to`; or, by twos, those of two
+// neighbouring i, of which the second is summed by itself.
+__device__ inline void add_rows(WeightSums& sums, const Slab& slab, int first_group, int to, bool with_bias, bool by_twos) {
     constexpr int BUFFERS = 2;
+    int step = by_twos ? 1 : N_WARPS;
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     Half *staged_d = (Half*)(shared + warp * SUMS * 32), *staged_x = staged_d + 16 * STAGED;
     uint4 d[BUFFERS][2], x[BUFFERS][2];
@@ -50,12 +60,12 @@ __device__ inline void add_rows(WeightSums& sums, const Slab& slab, int first_gr
     };
 #pragma unroll
     for (int b = 0; b < BUFFERS; ++b) {
-        if (first_group + b * N_WARPS < to) load(b, first_group + b * N_WARPS);
+        if (first_group + b * step < to) load(b, first_group + b * step);
     }
-    for (int first = first_group; first < to; first += BUFFERS * N_WARPS) {
+    for (int first = first_group; first < to; first += BUFFERS * step) {
 #pragma unroll
         for (int b = 0; b < BUFFERS; ++b) {
-            int at = first + b * N_WARPS, next = at + BUFFERS * N_WARPS;
+            int at = first + b * step, next = at + BUFFERS * step;
             if (at >= to) break;
             __syncwarp();
 #pragma unroll
@@ -66,18 +76,16 @@ __device__ inline void add_rows(WeightSums& sums, const Slab& slab, int first_gr
             }
             __syncwarp();
             if (next < to) load(b, next);
-            add_staged(sums, staged_d, staged_x, STAGED, with_bias);
+            if (b == 1 && by_twos) {
+                WeightSums sixteen = {};
+                add_staged(sixteen, staged_d, staged_x, STAGED, with_bias);
+                add_sums(sums, sixteen);
+            } else {
+                add_staged(sums, staged_d, staged_x, STAGED, with_bias);
+            }
         }
     }
     __syncwarp();
-}
-
-// Adds a warp's partial sums to others.
-__device__ inline void add_sums(WeightSums& to, const WeightSums& from) {
-#pragma unroll
-    for (int i = 0; i < 32; ++i) to.products[i / 4][i % 4] += from.products[i / 4][i % 4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) to.biases[i / 2][i % 2 * 2] += from.biases[i / 2][i % 2 * 2];
 }
 
 // Where a warp's share of all warps' sums lies in a tile: sums 4 warp + 2 pair and the one behind it, which are

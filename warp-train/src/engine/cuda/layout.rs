@@ -1,5 +1,6 @@
 //! The memory layout of a plan on the device: parameters, padded to whole tiles, and the data that passes keep.
 
+use super::made::{Instead, Spared};
 use crate::algorithm::{Model, ModelId, PassId, Plan, Precision, RowsOf};
 use crate::model::{Activation, Perceptron};
 use std::ops::Range;
@@ -69,9 +70,14 @@ impl Layer {
         self.weight + tile * TILE * TILE + four * 4 + output / 8 % 2 * 2 + input % 2
     }
 
-    /// Eight tiles, four by two, so that few rows are read for each, or four where the layer has no more side by side.
-    pub(super) fn group(&self) -> TileGroup {
+    /// Eight tiles: one below the other where derivatives are not `kept`, so that inputs are read once; else four by two, so
+    /// that few rows are read for each, or four where the layer has no more side by side.
+    fn group(&self, kept: bool) -> TileGroup {
         let (outputs, inputs) = (self.n / TILE, self.k / TILE);
+        if !kept && outputs >= 8 {
+            let n = inputs * outputs.div_ceil(8);
+            return TileGroup { high: 8, wide: 1, across: inputs, n, halves: 2 };
+        }
         let high = outputs.next_power_of_two().min(4);
         let wide = inputs.next_power_of_two().clamp(4 / high, (8 / high).min(4));
         let across = inputs.div_ceil(wide);
@@ -83,7 +89,12 @@ impl Layer {
 impl ModelShape {
     /// Groups of tiles.
     pub(super) fn groups(&self) -> usize {
-        self.layers.iter().map(|layer| layer.group().n).sum()
+        (0..self.layers.len()).map(|l| self.group(l).n).sum()
+    }
+
+    /// How layer number `l` is cut into them.
+    pub(super) fn group(&self, l: usize) -> TileGroup {
+        self.layers[l].group(!self.spared.is_made(l) && !self.spared.is_summed(l))
     }
 
     /// All that has parameters.
@@ -119,6 +130,8 @@ pub(super) struct ModelShape {
     pub(super) layers: Vec<Layer>,
     /// Of each hidden layer, if they are normalised.
     pub(super) norms: Vec<Norm>,
+    /// What is not kept of its passes.
+    pub(super) spared: Spared,
     pub(super) parameters: Range<usize>,
     pub(super) tiles: Range<usize>,
 }
@@ -135,6 +148,8 @@ pub(super) struct PassShape {
     /// A bit for each of a layer's inputs, whether it is an output of relu that is on, by layer; none where it is not
     /// needed. What it is needed for does not need the inputs then.
     pub(super) on: Vec<Option<usize>>,
+    /// What is kept instead of some of these.
+    pub(super) instead: Instead,
 }
 
 /// Where a pass keeps what a normalisation computed: mean 0 and deviation 1, f32 `[padded rows, n]`, and one over the
@@ -282,7 +297,7 @@ impl Layout {
     pub(super) fn new(plan: &Plan, n_rows: usize, machine: Machine, precision: Precision) -> Self {
         let (mut parameters, mut tiles) = (0, 0);
         let model = |model: &Model| model_shape(&model.network, &mut parameters, &mut tiles);
-        let models: Vec<ModelShape> = plan.models.iter().map(model).collect();
+        let mut models: Vec<ModelShape> = plan.models.iter().map(model).collect();
         let layers = models.iter().flat_map(|model| &model.layers);
         let widest = layers.map(|layer| layer.k.max(layer.n)).max().unwrap_or(0);
         let normed = models.iter().any(|model| !model.norms.is_empty());
@@ -293,6 +308,11 @@ impl Layout {
             false => RowTiles::of_layers(rows, machine),
         };
         let (acting, batch) = (tiles_of(n_rows, 1), tiles_of(plan.batch_size, MOST_PASSES));
+        if half {
+            for (i, model) in models.iter_mut().enumerate() {
+                model.spared = Spared::new(plan, ModelId(i), model, batch, machine.is_crowded());
+            }
+        }
         let mut scratch = 0;
         let mut take = |n: usize| {
             scratch += n;
@@ -320,7 +340,11 @@ impl Layout {
             let on =
                 |(l, layer): (usize, &Layer)| (bits && l > 0).then(|| take(padded * layer.k / 16));
             let on = layers.iter().enumerate().map(on).collect();
-            PassShape { inputs, deltas, norms, on }
+            let instead = match pass.learns() {
+                true => Instead::new(&models[pass.model.0], batch, &mut take),
+                false => Instead::default(),
+            };
+            PassShape { inputs, deltas, norms, on, instead }
         });
         Self {
             passes: passes.collect(),
@@ -371,5 +395,6 @@ fn model_shape(network: &Perceptron, parameters: &mut usize, tiles: &mut usize) 
     let norms = network.norms().iter();
     let norms = norms.map(|width| Norm { gain: layer(0, *width), shift: layer(0, *width) });
     let norms = norms.collect();
-    ModelShape { layers, norms, parameters: first..*parameters, tiles: first_tile..*tiles }
+    let (parameters, tiles) = (first..*parameters, first_tile..*tiles);
+    ModelShape { layers, norms, spared: Spared::default(), parameters, tiles }
 }

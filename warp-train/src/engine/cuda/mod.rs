@@ -12,6 +12,7 @@ mod emit_models;
 mod emit_norms;
 mod layout;
 mod learner;
+mod made;
 mod member;
 mod memory;
 mod op;
@@ -265,7 +266,7 @@ impl Engine for CudaEngine {
     }
 
     fn forward(&mut self, passes: &[PassId]) -> Result<()> {
-        self.alone(Op::Forward(passes.into()))
+        self.alone(Op::Forward(passes.into(), op::Wanted::Parameters))
     }
 
     fn backward(&mut self, passes: &[PassId], want: Gradients) -> Result<()> {

@@ -25,8 +25,8 @@ pub(super) enum Op {
     Pick,
     /// Draws a batch, or puts what was picked together.
     Sample,
-    /// Runs passes.
-    Forward(Vec<PassId>),
+    /// Runs passes, which keep what derivatives that are wanted need.
+    Forward(Vec<PassId>, Wanted),
     /// Goes back through passes, down to what is wanted.
     Deltas(Vec<PassId>, Wanted),
     /// Sums the gradients of the passes' models, in shares.
@@ -74,6 +74,8 @@ pub(super) struct Follow {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Wanted {
     Parameters,
+    /// The same, where [`Op::Learn`] takes all.
+    Step,
     Input,
 }
 
@@ -122,7 +124,7 @@ impl Op {
         match self {
             Self::Look | Self::Send | Self::Store => Reach::Rows(RowsOf::Acting),
             Self::Sample => Reach::Rows(RowsOf::Batch),
-            Self::Forward(passes) | Self::Deltas(passes, _) => {
+            Self::Forward(passes, _) | Self::Deltas(passes, _) => {
                 rows_of(plan.passes[passes[0].0].output)
             }
             Self::Rows(id) => rows_of(plan.rows[id.0].writes[0]),
@@ -252,7 +254,7 @@ impl Op {
         let (mut reads, mut writes) = (Vec::new(), Vec::new());
         let model = |pass: &PassId| plan.passes[pass.0].model;
         match self {
-            Self::Forward(passes) => {
+            Self::Forward(passes, _) => {
                 for pass in passes {
                     reads.extend(plan.passes[pass.0].inputs.iter().map(|id| Thing::Column(*id)));
                     reads.push(Thing::Parameters(model(pass)));
@@ -366,7 +368,7 @@ impl Engine for Tracer {
     }
 
     fn forward(&mut self, passes: &[PassId]) -> Result<()> {
-        self.ops.push(Op::Forward(passes.into()));
+        self.ops.push(Op::Forward(passes.into(), Wanted::Parameters));
         Ok(())
     }
 

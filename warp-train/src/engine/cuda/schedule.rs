@@ -1,7 +1,7 @@
 //! Puts pieces of work together that need not wait for all blocks: a program is a row of segments, between
 //! which all blocks meet.
 
-use super::op::{Follow, Op, Reach};
+use super::op::{Follow, Op, Reach, Wanted};
 use super::ranks::Told;
 use crate::algorithm::{CellId, ModelId, OptimiserId, PassId, Plan, RowsOf};
 
@@ -107,7 +107,28 @@ pub(super) fn fuse(ops: &[Op], plan: &Plan) -> Vec<Op> {
         }
     }
     follow(&mut fused, plan);
-    fused
+    let learned =
+        |op: &Op| if let Op::Learn(passes, ..) = op { passes.clone() } else { Vec::new() };
+    let learned: Vec<PassId> = fused.iter().flat_map(learned).collect();
+    fused.into_iter().flat_map(|op| for_step(op, &learned, plan)).collect()
+}
+
+/// `op`, whose passes keep only what a step needs if that is all that becomes of their gradients: those that `learned`
+/// names, which are parted from others that learn.
+fn for_step(op: Op, learned: &[PassId], plan: &Plan) -> Vec<Op> {
+    let (passes, of): (_, fn(Vec<PassId>, Wanted) -> Op) = match &op {
+        Op::Forward(passes, Wanted::Parameters) => (passes, Op::Forward),
+        Op::Deltas(passes, Wanted::Parameters) => (passes, Op::Deltas),
+        _ => return vec![op],
+    };
+    if !passes.iter().any(|id| learned.contains(id)) {
+        return vec![op];
+    }
+    let otherwise = |id: &PassId| plan.passes[id.0].learns() && !learned.contains(id);
+    let (rest, step): (Vec<_>, Vec<_>) = passes.iter().copied().partition(otherwise);
+    let parts = [(step, Wanted::Step), (rest, Wanted::Parameters)];
+    let parts = parts.into_iter().filter(|(passes, _)| !passes.is_empty());
+    parts.map(|(passes, wanted)| of(passes, wanted)).collect()
 }
 
 /// Lets targets follow as soon as their models have made their steps, where nothing between needs them as they were.
@@ -232,7 +253,7 @@ mod tests {
         let target = ModelId(critic.unwrap());
         let pass = plan.passes.iter().position(|pass| pass.model == target).unwrap();
         let blend = ops.iter().position(|op| matches!(op, Op::Blend(..))).unwrap();
-        ops.insert(blend, Op::Forward(vec![PassId(pass)]));
+        ops.insert(blend, Op::Forward(vec![PassId(pass)], Wanted::Parameters));
         let fused = fuse(&ops, &plan);
         assert_eq!(n_following(&fused), 2);
         let left = fused.iter().find_map(|op| match op {
@@ -242,12 +263,36 @@ mod tests {
         assert_eq!(left, Some(vec![target]));
     }
 
+    fn n_for_steps(ops: &[Op]) -> usize {
+        let is =
+            |op: &&Op| matches!(op, Op::Forward(_, Wanted::Step) | Op::Deltas(_, Wanted::Step));
+        ops.iter().filter(is).count()
+    }
+
+    #[test]
+    fn passes_whose_gradients_make_a_step_at_once_keep_less() {
+        let (plan, ops) = update();
+        // Forward and backward, of the critics and of the actor.
+        assert_eq!((n_for_steps(&ops), n_for_steps(&fuse(&ops, &plan))), (0, 4));
+    }
+
+    #[test]
+    fn passes_that_learn_otherwise_keep_all() {
+        let (plan, _) = update();
+        let learning: Vec<PassId> =
+            (0..plan.passes.len()).filter(|i| plan.passes[*i].learns()).map(PassId).collect();
+        let (first, rest) = learning.split_at(1);
+        let parts = for_step(Op::Forward(learning.clone(), Wanted::Parameters), first, &plan);
+        let step = Op::Forward(first.to_vec(), Wanted::Step);
+        assert_eq!(parts, [step, Op::Forward(rest.to_vec(), Wanted::Parameters)]);
+    }
+
     #[test]
     fn a_clipped_step_has_no_followers() {
         let (mut plan, ops) = update();
         plan.optimisers.iter_mut().for_each(|optimiser| optimiser.max_grad_norm = 1.0);
         let fused = fuse(&ops, &plan);
-        assert_eq!(n_following(&fused), 0);
+        assert_eq!((n_following(&fused), n_for_steps(&fused)), (0, 0));
         assert!(fused.iter().any(|op| matches!(op, Op::Blend(targets, _) if targets.len() == 3)));
     }
 }

@@ -158,7 +158,7 @@ struct WeightSums {
 #define ROWS_AT_ONCE 8
 
 // Adds rows 8 i of a slab, for i = first, and so on in steps of N_WARPS, up to `to`.
-__device__ inline void add_rows(WeightSums& sums, const Slab& slab, int first, int to, bool) {
+__device__ inline void add_rows(WeightSums& sums, const Slab& slab, int first, int to, bool, bool) {
     int lane = threadIdx.x % 32, q = lane / 4, t = lane % 4;
 #pragma unroll 4
     for (int at = first; at < to; at += N_WARPS) {

@@ -24,8 +24,13 @@ const SINGLE: &str = include_str!("single.cu");
 const HALF: &str = include_str!("half.cu");
 const HALF_SUMS: &str = include_str!("half_sums.cu");
 const SINGLE_BACK: &str = include_str!("single_back.cu");
+const FIRST: &str = include_str!("first.cu");
 const GRADIENT: &str = include_str!("gradient.cu");
-const EIGHT_TILES: &str = include_str!("eight_tiles.cu");
+const EIGHT_TILES: &str = concat!(
+    include_str!("eight_tiles.cu"),
+    include_str!("made.cu"),
+    include_str!("eight_steps.cu")
+);
 const REPLAY: &str = include_str!("replay.cu");
 const NORM: &str = include_str!("norm.cu");
 const PRIORITIES: &str = include_str!("priorities.cu");
@@ -103,6 +108,7 @@ impl ProgramContext<'_> {
             text += NORM;
         }
         if self.crowded() {
+            text += FIRST;
             let _ = writeln!(text, "#define GROUP_BYTES {GROUP_BYTES}");
             text += EIGHT_TILES;
         }
