@@ -69,13 +69,26 @@ impl<'a> Emitter<'a> {
             "    for (unsigned int tile = BLOCK / TEAM; tile < {n}u; tile += BLOCKS / TEAM) {{\n        \
              const unsigned int block = BLOCK % TEAM;\n"
         );
+        let plan = self.context.plan;
         let mut pending: Vec<&Op> = Vec::new();
+        // What every block has done for itself, and all that since the team met.
+        let (mut own, mut done): (Vec<&Op>, Vec<&Op>) = (Vec::new(), Vec::new());
         for (i, op) in ops.iter().enumerate() {
-            if pending.iter().any(|other| op.conflicts(other, self.context.plan)) {
+            let waits = |others: &[&Op]| others.iter().any(|other| op.conflicts(other, plan));
+            if waits(&pending) || done.iter().any(|other| op.overwrites(other, plan)) {
                 text += "        team_sync();\n";
-                pending.clear();
+                [&mut pending, &mut own, &mut done].into_iter().for_each(Vec::clear);
+            } else if waits(&own) {
+                text += "        __syncthreads();\n";
+                own.clear();
             }
             let call = self.function(op);
+            if self.is_by_all(op) {
+                let _ = writeln!(text, "        {call}tile, {}u);", i % WARPS);
+                own.push(op);
+                done.push(op);
+                continue;
+            }
             // Small pieces of work begin with different blocks of the team.
             let _ = writeln!(text, "        {call}tile, (block + {i}u) % TEAM);");
             // Layers wait for each other.
@@ -408,13 +421,24 @@ impl<'a> Emitter<'a> {
         )
     }
 
+    /// Whether every block of a team does it, since that takes less time than waiting for the one that does.
+    fn is_by_all(&self, op: &Op) -> bool {
+        let shares = self.tiles.team > 1 && self.tiles.high == 1;
+        shares && matches!(op, Op::Rows(_)) && op.can_repeat(self.context.plan)
+    }
+
     fn rows(&self, RowsId(index): RowsId, op: &Op) -> String {
         let plan = self.context.plan;
         let rows = &plan.rows[index];
         let of = plan.columns[rows.writes[0].0].rows;
         let mut text = self.tile_rows(of);
-        text += "    const unsigned int row = (unsigned int)first + threadIdx.x;\n    \
-                 if (member != 0 || (int)threadIdx.x >= rows) return;\n";
+        // Where all do it, a warp each, so that those that need nothing of each other go on side by side.
+        text += match self.is_by_all(op) {
+            true => "    const int of_tile = (int)threadIdx.x - 32 * (int)member;\n",
+            false => "    const int of_tile = member == 0 ? (int)threadIdx.x : -1;\n",
+        };
+        text += "    const unsigned int row = (unsigned int)first + of_tile;\n    \
+                 if (of_tile < 0 || of_tile >= rows) return;\n";
         let mut arguments: Vec<String> = Vec::new();
         if rows.function.draws {
             text += &match of {

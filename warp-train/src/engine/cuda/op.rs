@@ -156,6 +156,20 @@ impl Op {
         meet(&a.writes, &b.writes) || meet(&a.writes, &b.reads) || meet(&a.reads, &b.writes)
     }
 
+    /// Whether it writes what the other reads or writes.
+    pub(super) fn overwrites(&self, other: &Self, plan: &Plan) -> bool {
+        let Touched { reads, writes } = other.touches(plan);
+        let own = self.touches(plan).writes;
+        own.iter().any(|thing| reads.contains(thing) || writes.contains(thing))
+    }
+
+    /// Whether several blocks can do it at the same time: they write the same.
+    pub(super) fn can_repeat(&self, plan: &Plan) -> bool {
+        let Touched { reads, writes } = self.touches(plan);
+        let once = if let Self::Rows(id) = self { plan.rows[id.0].function.once } else { true };
+        once && !writes.iter().any(|thing| reads.contains(thing))
+    }
+
     fn touches(&self, plan: &Plan) -> Touched {
         let (acting, replay) = (&plan.acting, &plan.replay);
         let columns =
