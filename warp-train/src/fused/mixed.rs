@@ -215,7 +215,7 @@ impl MixedLearner {
             for (policy, variants) in self.policies.iter_mut().zip(round) {
                 match policy {
                     Policy::Rollouts(policy) => policy.outcome(t)?,
-                    Policy::Replay(member) => member.learn(t, variants)?,
+                    Policy::Replay(member) => member.learn(t, variants, false)?,
                 }
             }
         }

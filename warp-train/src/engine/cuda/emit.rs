@@ -13,6 +13,15 @@ use std::fmt::Write;
 /// Warps of a block.
 pub(super) const WARPS: usize = 8;
 
+/// The beginning of acting.
+const TURN_FIRST: &str = "    if (BLOCK == BLOCKS - 1u && threadIdx.x == 0) {
+        turn_ring(m);
+        __threadfence();
+    }
+    __syncthreads();
+    let_next_begin();
+";
+
 /// Writes functions and counts what they need.
 #[derive(Debug)]
 pub(super) struct Emitter<'a> {
@@ -50,11 +59,18 @@ impl<'a> Emitter<'a> {
 
     /// What stands in the kernel for a segment.
     pub(super) fn segment(&mut self, segment: &Segment) -> String {
-        let mut text = match segment.rows {
+        // An update may begin as soon as there is place for the step that it follows.
+        let turns = self.context.runs == 1 && segment.single == [Op::Turn];
+        let mut text = if turns { TURN_FIRST.into() } else { String::new() };
+        text += &match segment.rows {
             Some(rows) => self.of_tiles(&segment.ops, rows),
             None => self.of_items(&segment.ops),
         };
-        if !segment.single.is_empty() {
+        if segment.ops.contains(&Op::StoreIfDrawn) {
+            // What is still made reads what the other segments write.
+            text += "    if (BLOCK == BLOCKS - 1u) store_now(m);\n    wait_for_step();\n";
+        }
+        if !segment.single.is_empty() && !turns {
             text += "    if (BLOCK == BLOCKS - 1u && threadIdx.x == 0) {\n";
             segment.single.iter().for_each(|op| text += &self.single(op));
             text += "    }\n";
@@ -195,6 +211,7 @@ impl<'a> Emitter<'a> {
             Op::Look => return "look(m, ".into(),
             Op::Send => return "send(m, ".into(),
             Op::Store => return "store(m, ".into(),
+            Op::StoreIfDrawn => return "store_if_drawn(m, ".into(),
             Op::Sample => return "sample_tile(m, ".into(),
             _ => {}
         }
@@ -424,7 +441,11 @@ impl<'a> Emitter<'a> {
     /// Whether every block of a team does it, since that takes less time than waiting for the one that does.
     fn is_by_all(&self, op: &Op) -> bool {
         let shares = self.tiles.team > 1 && self.tiles.high == 1;
-        shares && matches!(op, Op::Rows(_)) && op.can_repeat(self.context.plan)
+        match op {
+            Op::StoreIfDrawn => true,
+            Op::Rows(_) => shares && op.can_repeat(self.context.plan),
+            _ => false,
+        }
     }
 
     fn rows(&self, RowsId(index): RowsId, op: &Op) -> String {

@@ -269,6 +269,8 @@ pub(super) struct Layout {
     pub(super) bf16: bool,
     /// The widest layer, padded.
     pub(super) widest: usize,
+    /// Whether a run has the GPU to itself.
+    pub(super) alone: bool,
 }
 
 /// Bytes of a tile's numbers in half precision, before and after a layer, and of warps' parts of sums.
@@ -334,6 +336,7 @@ impl Layout {
             half,
             bf16: half && precision == Precision::BFloat,
             widest,
+            alone: machine.runs() == 1,
         }
     }
 

@@ -30,6 +30,7 @@ const REPLAY: &str = include_str!("replay.cu");
 const NORM: &str = include_str!("norm.cu");
 const PRIORITIES: &str = include_str!("priorities.cu");
 const RANKS: &str = include_str!("ranks.cu");
+const EARLY: &str = include_str!("early.cu");
 const ACTING: &str = include_str!("acting.cu");
 /// The kernel of every program.
 pub(super) const KERNEL: &str = "program";
@@ -109,6 +110,9 @@ impl ProgramContext<'_> {
         text += &self.memory();
         text += OF_RUN;
         text += &self.replay();
+        if ops.contains(&Op::StoreIfDrawn) {
+            text += EARLY;
+        }
         self.row_functions(ops, &mut text);
         text += &emitter.functions;
         text += &self.kernel(tiles, &bodies);

@@ -33,6 +33,13 @@ __device__ inline void grid_sync(unsigned int* barrier) {
     __syncthreads();
 }
 
+// Lets a kernel that follows begin with what it does before it waits for this one.
+__device__ inline void let_next_begin() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 // What becomes of a product.
 enum Epilogue { LINEAR, TANH, RELU, PLAIN, TANH_SLOPE, RELU_SLOPE };
 
