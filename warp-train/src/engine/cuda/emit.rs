@@ -10,6 +10,8 @@ use crate::engine::cpu::ACTING_BITS;
 use crate::model::Activation;
 use std::fmt::Write;
 
+/// Numbers of an observation up to which every block of a team draws all rows of a tile. Twin of SAMPLE_LANES.
+const MOST_SAMPLED: usize = 64;
 /// Warps of a block.
 pub(super) const WARPS: usize = 8;
 
@@ -212,6 +214,7 @@ impl<'a> Emitter<'a> {
             Op::Send => return "send(m, ".into(),
             Op::Store => return "store(m, ".into(),
             Op::StoreIfDrawn => return "store_if_drawn(m, ".into(),
+            Op::Sample if self.is_by_all(op) => return "sample_by_all(m, ".into(),
             Op::Sample => return "sample_tile(m, ".into(),
             _ => {}
         }
@@ -441,11 +444,13 @@ impl<'a> Emitter<'a> {
     /// Whether every block of a team does it, since that takes less time than waiting for the one that does.
     fn is_by_all(&self, op: &Op) -> bool {
         let shares = self.tiles.team > 1 && self.tiles.high == 1;
-        match op {
-            Op::StoreIfDrawn => true,
-            Op::Rows(_) => shares && op.can_repeat(self.context.plan),
+        let few = match op {
+            Op::StoreIfDrawn => return true,
+            Op::Rows(_) => true,
+            Op::Sample => self.width(self.context.plan.replay.obs) <= MOST_SAMPLED,
             _ => false,
-        }
+        };
+        shares && few && op.can_repeat(self.context.plan)
     }
 
     fn rows(&self, RowsId(index): RowsId, op: &Op) -> String {

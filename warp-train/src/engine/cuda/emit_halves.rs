@@ -130,7 +130,7 @@ impl Emitter<'_> {
         )
     }
 
-    fn width(&self, id: ColumnId) -> usize {
+    pub(super) fn width(&self, id: ColumnId) -> usize {
         self.context.plan.columns[id.0].width
     }
 

@@ -83,13 +83,23 @@ __device__ inline void sample_row(const Memory& m, unsigned int row) {
 #endif
 }
 
-// Rows of a tile, shared by the team.
-__device__ inline void sample_tile(const Memory& m, unsigned int tile, unsigned int member) {
-    constexpr unsigned int AT_ONCE = N_THREADS / SAMPLE_LANES;
-    for (unsigned int i = threadIdx.x / SAMPLE_LANES * TEAM + member; i < TILE_ROWS; i += AT_ONCE * TEAM) {
+// Rows `begin`, begin + step and so on of a tile, for a group of lanes each.
+__device__ inline void sample_rows(const Memory& m, unsigned int tile, unsigned int begin, unsigned int step) {
+    for (unsigned int i = begin; i < TILE_ROWS; i += step) {
         unsigned int row = tile * TILE_ROWS + i;
         if (row < BATCH) sample_row(m, row);
     }
+}
+
+// Rows of a tile, shared by the team.
+__device__ inline void sample_tile(const Memory& m, unsigned int tile, unsigned int member) {
+    constexpr unsigned int AT_ONCE = N_THREADS / SAMPLE_LANES;
+    sample_rows(m, tile, threadIdx.x / SAMPLE_LANES * TEAM + member, AT_ONCE * TEAM);
+}
+
+// The same by every block for itself, so that none waits for another.
+__device__ inline void sample_by_all(const Memory& m, unsigned int tile, unsigned int) {
+    sample_rows(m, tile, threadIdx.x / SAMPLE_LANES, N_THREADS / SAMPLE_LANES);
 }
 
 // Makes place for the step that comes: the one before the head.
