@@ -267,14 +267,18 @@ impl ProgramContext<'_> {
             1 => String::new(),
             team => format!("__cluster_dims__({team}, 1, 1) "),
         };
-        let body = bodies.join("    grid_sync(m.barrier);\n");
+        let body = bodies.join("    grid_sync(m.barrier, turn);\n");
+        let turn = match bodies.len() {
+            0 | 1 => "",
+            _ => "    unsigned int turn = turn_of(m.barrier);\n",
+        };
         let (parameter, of_run) = match self.runs {
             1 => ("const __grid_constant__ Memory one", "one"),
             _ => ("const Memory* runs", "runs[blockIdx.x / BLOCKS]"),
         };
         format!(
             "extern \"C\" __global__ void {cluster}__launch_bounds__({THREADS}, 2) {KERNEL}(\
-             {parameter}) {{\n    begin({of_run});\n{body}}}\n"
+             {parameter}) {{\n    begin({of_run});\n{turn}{body}}}\n"
         )
     }
 
