@@ -81,8 +81,8 @@ struct Record {
     struct Loaded {};
     __device__ inline Loaded load_two(long long) const { return {}; }
     __device__ inline Loaded load_bias(long long) const { return {}; }
-    // Weights of `output` from `input` on, of which n are there.
-    __device__ inline void weights(const WeightTile&, Loaded, long long at, int, int, const float (&g)[2], int n) {
+    // Two weights, of which n are there.
+    __device__ inline void weights(Loaded, long long at, const float (&g)[2], int n) {
         bias({}, at, g[0]);
         if (n > 1) bias({}, at + 1, g[1]);
     }
@@ -90,6 +90,7 @@ struct Record {
         gradient[at] = g;
         squares += (double)g * (double)g;
     }
+    __device__ inline void pack(const WeightTile&, const Loaded (&)[2]) const {}
     __device__ inline double sum_of_squares() { return block_sum(squares); };
 };
 
@@ -139,14 +140,17 @@ struct Descent {
         cell.target.x = __fmaf_rn(tau, cell.parameter.x - cell.target.x, cell.target.x);
         cell.target.y = __fmaf_rn(tau, cell.parameter.y - cell.target.y, cell.target.y);
     }
-    __device__ inline void weights(const WeightTile& tile, Cell<float2> cell, long long at, int output, int input,
-                                   const float (&g)[2], int n) const {
+    __device__ inline void weights(Cell<float2>& cell, long long at, const float (&g)[2], int n) const {
         move(cell, g, n);
         store(cell, at);
-        pack_two(tile.forward, tile.back, output, input, cell.parameter.x, cell.parameter.y);
+    }
+    // The work of a warp: a lane's two times two weights.
+    __device__ inline void pack(const WeightTile& tile, const Cell<float2> (&cells)[2]) const {
+        pack_share(tile.forward, tile.back, cells[0].parameter, cells[1].parameter);
         if (behind == 0) return;
         // Every parameter is packed twice.
-        pack_two(tile.forward + 2 * behind, tile.back + 2 * behind, output, input, cell.target.x, cell.target.y);
+        Half* back = back_of_target ? tile.back + 2 * behind : 0;
+        pack_share(tile.forward + 2 * behind, back, cells[0].target, cells[1].target);
     }
     __device__ inline void bias(Cell<float> cell, long long at, float g) const {
         descend(step, g, cell.parameter, cell.first, cell.second);
@@ -164,7 +168,8 @@ __device__ __noinline__ double weight_tile(const WeightTile& tile, const Slab* s
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     long long weights_at[2], bias_at = tile.bias + bias_of(warp, lane);
     bool has_weights[2];
-    decltype(take.load_two(0)) two_loaded[2];
+    // Padding is 0.
+    decltype(take.load_two(0)) two_loaded[2] = {};
     bool has_bias = tile.bias >= 0 && lane % 4 == 0 && warp < 4 && bias_of(warp, lane) < tile.outputs;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
@@ -195,9 +200,10 @@ __device__ __noinline__ double weight_tile(const WeightTile& tile, const Slab* s
     for (int i = 0; i < 2; ++i) {
         int output = output_of(warp, lane, i), input = input_of(warp, lane, i);
         if (has_weights[i]) {
-            take.weights(tile, two_loaded[i], weights_at[i], output, input, two[i], tile.inputs - input);
+            take.weights(two_loaded[i], weights_at[i], two[i], tile.inputs - input);
         }
     }
+    take.pack(tile, two_loaded);
     if (has_bias) {
         float sum = 0.0f;
 #pragma unroll
