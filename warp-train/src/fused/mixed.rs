@@ -208,7 +208,7 @@ impl MixedLearner {
                         policy.sum_obs()?;
                         policy.act(t, envs)?;
                     }
-                    Policy::Replay(member) => member.act()?,
+                    Policy::Replay(member) => member.act(false)?,
                 }
             }
             envs.device_step()?;

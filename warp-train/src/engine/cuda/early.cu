@@ -1,14 +1,8 @@
 // An update that begins while the step before it is still made: only blocks that draw that step wait for it.
 
-__device__ inline void wait_for_step() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-
 // Keeps a step of few rows. Several blocks may do so, which write the same.
 __device__ inline void store_now(const Memory& m) {
-    wait_for_step();
+    wait_for_last();
     for (unsigned int member = 0; member < TEAM; ++member) store(m, 0, member);
 }
 

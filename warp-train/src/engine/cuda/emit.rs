@@ -16,7 +16,8 @@ const MOST_SAMPLED: usize = 64;
 pub(super) const WARPS: usize = 8;
 
 /// The beginning of acting.
-const TURN_FIRST: &str = "    if (BLOCK == BLOCKS - 1u && threadIdx.x == 0) {
+const TURN_FIRST: &str = "    wait_for_last();
+    if (BLOCK == BLOCKS - 1u && threadIdx.x == 0) {
         turn_ring(m);
         __threadfence();
     }
@@ -70,7 +71,7 @@ impl<'a> Emitter<'a> {
         };
         if segment.ops.contains(&Op::StoreIfDrawn) {
             // What is still made reads what the other segments write.
-            text += "    if (BLOCK == BLOCKS - 1u) store_now(m);\n    wait_for_step();\n";
+            text += "    if (BLOCK == BLOCKS - 1u) store_now(m);\n    wait_for_last();\n";
         }
         if !segment.single.is_empty() && !turns {
             text += "    if (BLOCK == BLOCKS - 1u && threadIdx.x == 0) {\n";

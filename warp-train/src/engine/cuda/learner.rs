@@ -108,7 +108,7 @@ impl Group {
         // Of one policy in one run, each kernel waits for the one before it alone.
         let early = self.together.is_none() && self.members.len() == 1;
         for t in 0..num_steps {
-            self.members.iter_mut().try_for_each(Member::act)?;
+            self.members.iter_mut().try_for_each(|member| member.act(early))?;
             if early {
                 begin_early(envs[0].gpu())?;
             }

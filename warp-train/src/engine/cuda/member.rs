@@ -160,8 +160,12 @@ impl Member {
         self.engine.clear_figures()
     }
 
-    /// Starts to act.
-    pub(crate) fn act(&mut self) -> Result<()> {
+    /// Starts to act; `early`: if possible, while what was started before still runs.
+    pub(crate) fn act(&mut self, early: bool) -> Result<()> {
+        // Without a place to make in the memory, acting waits for nothing by itself.
+        if early && self.programs.acting.contains(&Op::Turn) {
+            self.engine.begin_early()?;
+        }
         self.engine.run(&self.programs.acting)
     }
 

@@ -110,12 +110,12 @@ impl ProgramContext<'_> {
         text += &self.memory();
         text += OF_RUN;
         text += &self.replay();
-        if ops.contains(&Op::StoreIfDrawn) {
+        if self.stores(ops) {
             text += EARLY;
         }
         self.row_functions(ops, &mut text);
         text += &emitter.functions;
-        text += &self.kernel(tiles, &bodies);
+        text += &self.kernel(ops, tiles, &bodies);
         text = self.by_number(text);
         let products = match self.layout.half {
             true => half_bytes(tiles.high, self.layout.widest),
@@ -261,13 +261,20 @@ impl ProgramContext<'_> {
         }
     }
 
+    /// Whether an update keeps the step before it.
+    fn stores(&self, ops: &[Op]) -> bool {
+        ops.contains(&Op::StoreIfDrawn)
+    }
+
     /// The kernel that goes through all segments.
-    fn kernel(&self, tiles: RowTiles, bodies: &[String]) -> String {
+    fn kernel(&self, ops: &[Op], tiles: RowTiles, bodies: &[String]) -> String {
         let cluster = match tiles.team {
             1 => String::new(),
             team => format!("__cluster_dims__({team}, 1, 1) "),
         };
         let body = bodies.join("    grid_sync(m.barrier, turn);\n");
+        // Acting may follow while the last blocks end.
+        let next = if self.stores(ops) { "    let_next_begin();\n" } else { "" };
         let turn = match bodies.len() {
             0 | 1 => "",
             _ => "    unsigned int turn = turn_of(m.barrier);\n",
@@ -278,7 +285,7 @@ impl ProgramContext<'_> {
         };
         format!(
             "extern \"C\" __global__ void {cluster}__launch_bounds__({THREADS}, 2) {KERNEL}(\
-             {parameter}) {{\n    begin({of_run});\n{turn}{body}}}\n"
+             {parameter}) {{\n    begin({of_run});\n{next}{turn}{body}}}\n"
         )
     }
 

@@ -48,6 +48,13 @@ __device__ inline void let_next_begin() {
 #endif
 }
 
+// Waits for the kernel before this one, and thereby for all that it waited for, if this one began before its end.
+__device__ inline void wait_for_last() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 // What becomes of a product.
 enum Epilogue { LINEAR, TANH, RELU, PLAIN, TANH_SLOPE, RELU_SLOPE };
 
