@@ -1,5 +1,6 @@
 //! The memory layout of a plan on the device: parameters, padded to whole tiles, and the data that passes keep.
 
+use super::emit::WARPS;
 use crate::algorithm::{Model, ModelId, PassId, Plan, Precision, RowsOf};
 use crate::model::{Activation, Perceptron};
 use std::ops::Range;
@@ -18,6 +19,8 @@ const MOST_SHARED: usize = 100 << 10;
 const ROWS_OF_SHARE: usize = 1024;
 /// Runs from which on a run has more tiles of weights than warps.
 const MANY_RUNS: usize = 8;
+/// Inputs and outputs at most of passes as a whole.
+pub(super) const MOST_WHOLE_INPUTS: usize = 64;
 /// Copies of a gradient at most.
 const MOST_SHARES: usize = 16;
 
@@ -84,6 +87,14 @@ impl ModelShape {
     /// Groups of tiles.
     pub(super) fn groups(&self) -> usize {
         self.layers.iter().map(|layer| layer.group().n).sum()
+    }
+
+    /// Whether a pass has two hidden layers, and a warp 32 columns of each at most.
+    fn fits_whole(&self) -> bool {
+        let [first, second, last] = &self.layers[..] else { return false };
+        let (outer, hidden) = (MOST_WHOLE_INPUTS, 32 * WARPS);
+        let widths = [(first.k, outer), (first.n, hidden), (second.n, hidden), (last.n, outer)];
+        widths.iter().all(|(width, most)| width <= most)
     }
 
     /// All that has parameters.
@@ -338,6 +349,13 @@ impl Layout {
             widest,
             alone: machine.runs() == 1,
         }
+    }
+
+    /// Whether one function goes through a pass: where a run has the GPU to itself, with tiles of 16 rows.
+    pub(super) fn is_whole(&self, plan: &Plan, id: PassId) -> bool {
+        let pass = &plan.passes[id.0];
+        let high = self.of_rows(plan.columns[pass.output.0].rows).high;
+        self.half && self.alone && high == 1 && self.model(pass.model).fits_whole()
     }
 
     pub(super) fn of_rows(&self, rows: RowsOf) -> RowTiles {

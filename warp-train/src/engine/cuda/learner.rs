@@ -14,10 +14,10 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 use warp_core::DType::U32;
 use warp_data::cuda::DeviceArray;
-use warp_func::cuda::{begin_early, side_by_side};
 use warp_func::cuda::{
     Arg, Build, CudaRuns, CudaVecEnv, Device, Function, Graph, Kernels, Launch, Source,
 };
+use warp_func::cuda::{begin_early, side_by_side};
 
 /// Iterations that are kept recorded, at most. Where a target moves every so many updates, and an iteration
 /// has another number of them, nearly every iteration is another one.

@@ -10,6 +10,7 @@ mod emit;
 mod emit_halves;
 mod emit_models;
 mod emit_norms;
+mod emit_whole;
 mod layout;
 mod learner;
 mod member;

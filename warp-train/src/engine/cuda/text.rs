@@ -2,7 +2,7 @@
 //! piece of work, and the kernel that goes through its segments.
 
 use super::emit::Emitter;
-use super::layout::{Layout, Machine, RowTiles, half_bytes};
+use super::layout::{Layout, MOST_WHOLE_INPUTS, Machine, RowTiles, half_bytes};
 use super::memory::{self, COUNTERS};
 use super::op::Op;
 use super::priorities;
@@ -10,7 +10,7 @@ use super::ranks::{self, Division};
 use super::ring::ring_steps;
 use super::schedule::{Segment, segments};
 use super::shards::{self, Sizes};
-use crate::algorithm::{ColumnId, Plan, PolicyPlan, RowsOf};
+use crate::algorithm::{ColumnId, PassId, Plan, PolicyPlan, RowsOf};
 use crate::engine::cpu::Place;
 use crate::engine::rollout::GroupRows;
 use crate::model::LAYER_NORM_EPSILON;
@@ -24,6 +24,7 @@ const SINGLE: &str = include_str!("single.cu");
 const HALF: &str = include_str!("half.cu");
 const HALF_SUMS: &str = include_str!("half_sums.cu");
 const SINGLE_BACK: &str = include_str!("single_back.cu");
+const WHOLE: &str = include_str!("whole.cu");
 const GRADIENT: &str = include_str!("gradient.cu");
 const EIGHT_TILES: &str = include_str!("eight_tiles.cu");
 const REPLAY: &str = include_str!("replay.cu");
@@ -109,6 +110,11 @@ impl ProgramContext<'_> {
         }
         text += &self.memory();
         text += OF_RUN;
+        let passes = || (0..self.plan.passes.len()).map(PassId);
+        if tiles.high == 1 && passes().any(|id| self.layout.is_whole(self.plan, id)) {
+            let _ = writeln!(text, "#define MOST_WHOLE_INPUTS {MOST_WHOLE_INPUTS}");
+            text += WHOLE;
+        }
         text += &self.replay();
         if self.stores(ops) {
             text += EARLY;
