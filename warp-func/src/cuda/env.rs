@@ -208,13 +208,21 @@ impl CudaVecEnv {
     /// # Errors
     /// A driver that refuses.
     pub fn device_step(&mut self) -> Result<()> {
-        self.start_step()?;
-        self.count_steps(1)
+        // A block by itself needs no other kernel that counts.
+        let alone = self.shape().blocks == 1;
+        self.launch_step(u32::from(alone))?;
+        if alone { Ok(()) } else { self.count_steps(1) }
     }
 
     /// Starts a step that the device does not count yet.
     pub(super) fn start_step(&mut self) -> Result<()> {
-        self.functions.step.launch(&self.shape(), &self.args)?;
+        self.launch_step(0)
+    }
+
+    fn launch_step(&mut self, counts: u32) -> Result<()> {
+        let [tables, arrays, run] = self.args.clone();
+        let args = [tables, arrays, run, Arg::U32(counts)];
+        self.functions.step.launch(&self.shape(), &args)?;
         self.note_steps(1);
         Ok(())
     }

@@ -82,6 +82,20 @@ __device__ inline void warp_let_next_begin() {
 #endif
 }
 
+// Waits for the kernel before this one, if this one began before its end.
+__device__ inline void warp_wait_for_last() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// Counts what the only block has done.
+__device__ inline void warp_count(const WarpArrays& a, unsigned int steps) {
+    if (steps == 0u) return;
+    __syncthreads();
+    if (threadIdx.x == 0) *a.run_step += steps;
+}
+
 #if WARP_HAS_STEP
 extern "C" __global__ void warp_tick(WarpArrays a, unsigned int steps) { *a.run_step += steps; }
 #endif

@@ -204,9 +204,12 @@ __device__ inline void warp_step_block(const WarpTables& tables, const WarpArray
 }
 
 #if WARP_HAS_STEP
-extern "C" __global__ void warp_step(WarpTables tables, WarpArrays a, WarpRun run) {
+// `counts`: steps that a block by itself counts.
+extern "C" __global__ void warp_step(WarpTables tables, WarpArrays a, WarpRun run, unsigned int counts) {
     warp_let_next_begin();
+    warp_wait_for_last();
     warp_step_block(tables, a, run, blockIdx.x);
+    warp_count(a, counts);
 }
 #endif
 

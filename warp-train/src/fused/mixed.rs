@@ -208,14 +208,14 @@ impl MixedLearner {
                         policy.sum_obs()?;
                         policy.act(t, envs)?;
                     }
-                    Policy::Replay(member) => member.act()?,
+                    Policy::Replay(member) => member.act(false)?,
                 }
             }
             envs.device_step()?;
             for (policy, variants) in self.policies.iter_mut().zip(round) {
                 match policy {
                     Policy::Rollouts(policy) => policy.outcome(t)?,
-                    Policy::Replay(member) => member.learn(t, variants)?,
+                    Policy::Replay(member) => member.learn(t, variants, false)?,
                 }
             }
         }

@@ -84,6 +84,8 @@ pub struct RowFunction {
     pub reads: &'static [&'static str],
     /// Columns that are written: `&mut [f32]` each.
     pub writes: &'static [&'static str],
+    /// Whether it writes each of their numbers once and reads none, so that several may do the same at the same time.
+    pub once: bool,
     /// Runs it over some rows on the host.
     pub run: fn(Rows<'_, '_>),
 }
@@ -113,13 +115,17 @@ impl RowFunction {
 /// parameters, in their order; `draw` before them if the first parameter is `&mut Draw`.
 ///
 /// The file beside it that is named first has their CUDA code, which `warp translate` makes of the Rust
-/// file; without a name the functions run on processors alone.
+/// file; without a name the functions run on processors alone. `once` behind it: they write each number once, and read
+/// none that they write.
 #[macro_export]
 macro_rules! row_functions {
     ($text:literal; $($functions:tt)*) => {
-        $crate::row_functions!(@all include_str!($text); $($functions)*);
+        $crate::row_functions!(@all include_str!($text), false; $($functions)*);
     };
-    (@all $text:expr; $($id:ident = $name:ident $($draw:ident)? (
+    ($text:literal once; $($functions:tt)*) => {
+        $crate::row_functions!(@all include_str!($text), true; $($functions)*);
+    };
+    (@all $text:expr, $once:expr; $($id:ident = $name:ident $($draw:ident)? (
         $($cell:ident),*; $($read:ident),*; $($write:ident),*
     );)*) => {$(
         #[doc = concat!("[`", stringify!($name), "`] as a row function.")]
@@ -130,6 +136,7 @@ macro_rules! row_functions {
             cells: &[$(stringify!($cell)),*],
             reads: &[$(stringify!($read)),*],
             writes: &[$(stringify!($write)),*],
+            once: $once,
             run: |rows| {
                 let $crate::loss::row::Rows { n, cells, reads, writes, draws: _draws } = rows;
                 let ([$($cell),*], [$($read),*], [$($write),*]) = (cells, reads, writes) else {
@@ -146,6 +153,6 @@ macro_rules! row_functions {
     )*};
     (@draws) => { false };
     (@draws draw) => { true };
-    ($($functions:tt)*) => { $crate::row_functions!(@all ""; $($functions)*); };
+    ($($functions:tt)*) => { $crate::row_functions!(@all "", false; $($functions)*); };
 }
 pub use crate::row_functions;

@@ -10,8 +10,20 @@ use crate::engine::cpu::ACTING_BITS;
 use crate::model::Activation;
 use std::fmt::Write;
 
+/// Numbers of an observation up to which every block of a team draws all rows of a tile. Twin of SAMPLE_LANES.
+const MOST_SAMPLED: usize = 64;
 /// Warps of a block.
 pub(super) const WARPS: usize = 8;
+
+/// The beginning of acting.
+const TURN_FIRST: &str = "    wait_for_last();
+    if (BLOCK == BLOCKS - 1u && threadIdx.x == 0) {
+        turn_ring(m);
+        __threadfence();
+    }
+    __syncthreads();
+    let_next_begin();
+";
 
 /// Writes functions and counts what they need.
 #[derive(Debug)]
@@ -50,11 +62,18 @@ impl<'a> Emitter<'a> {
 
     /// What stands in the kernel for a segment.
     pub(super) fn segment(&mut self, segment: &Segment) -> String {
-        let mut text = match segment.rows {
+        // An update may begin as soon as there is place for the step that it follows.
+        let turns = self.context.runs == 1 && segment.single == [Op::Turn];
+        let mut text = if turns { TURN_FIRST.into() } else { String::new() };
+        text += &match segment.rows {
             Some(rows) => self.of_tiles(&segment.ops, rows),
             None => self.of_items(&segment.ops),
         };
-        if !segment.single.is_empty() {
+        if segment.ops.contains(&Op::StoreIfDrawn) {
+            // What is still made reads what the other segments write.
+            text += "    if (BLOCK == BLOCKS - 1u) store_now(m);\n    wait_for_last();\n";
+        }
+        if !segment.single.is_empty() && !turns {
             text += "    if (BLOCK == BLOCKS - 1u && threadIdx.x == 0) {\n";
             segment.single.iter().for_each(|op| text += &self.single(op));
             text += "    }\n";
@@ -69,13 +88,26 @@ impl<'a> Emitter<'a> {
             "    for (unsigned int tile = BLOCK / TEAM; tile < {n}u; tile += BLOCKS / TEAM) {{\n        \
              const unsigned int block = BLOCK % TEAM;\n"
         );
+        let plan = self.context.plan;
         let mut pending: Vec<&Op> = Vec::new();
+        // What every block has done for itself, and all that since the team met.
+        let (mut own, mut done): (Vec<&Op>, Vec<&Op>) = (Vec::new(), Vec::new());
         for (i, op) in ops.iter().enumerate() {
-            if pending.iter().any(|other| op.conflicts(other, self.context.plan)) {
+            let waits = |others: &[&Op]| others.iter().any(|other| op.conflicts(other, plan));
+            if waits(&pending) || done.iter().any(|other| op.overwrites(other, plan)) {
                 text += "        team_sync();\n";
-                pending.clear();
+                [&mut pending, &mut own, &mut done].into_iter().for_each(Vec::clear);
+            } else if waits(&own) {
+                text += "        __syncthreads();\n";
+                own.clear();
             }
             let call = self.function(op);
+            if self.is_by_all(op) {
+                let _ = writeln!(text, "        {call}tile, {}u);", i % WARPS);
+                own.push(op);
+                done.push(op);
+                continue;
+            }
             // Small pieces of work begin with different blocks of the team.
             let _ = writeln!(text, "        {call}tile, (block + {i}u) % TEAM);");
             // Layers wait for each other.
@@ -182,6 +214,8 @@ impl<'a> Emitter<'a> {
             Op::Look => return "look(m, ".into(),
             Op::Send => return "send(m, ".into(),
             Op::Store => return "store(m, ".into(),
+            Op::StoreIfDrawn => return "store_if_drawn(m, ".into(),
+            Op::Sample if self.is_by_all(op) => return "sample_by_all(m, ".into(),
             Op::Sample => return "sample_tile(m, ".into(),
             _ => {}
         }
@@ -408,13 +442,30 @@ impl<'a> Emitter<'a> {
         )
     }
 
+    /// Whether every block of a team does it, since that takes less time than waiting for the one that does.
+    fn is_by_all(&self, op: &Op) -> bool {
+        let shares = self.tiles.team > 1 && self.tiles.high == 1;
+        let few = match op {
+            Op::StoreIfDrawn => return true,
+            Op::Rows(_) => true,
+            Op::Sample => self.width(self.context.plan.replay.obs) <= MOST_SAMPLED,
+            _ => false,
+        };
+        shares && few && op.can_repeat(self.context.plan)
+    }
+
     fn rows(&self, RowsId(index): RowsId, op: &Op) -> String {
         let plan = self.context.plan;
         let rows = &plan.rows[index];
         let of = plan.columns[rows.writes[0].0].rows;
         let mut text = self.tile_rows(of);
-        text += "    const unsigned int row = (unsigned int)first + threadIdx.x;\n    \
-                 if (member != 0 || (int)threadIdx.x >= rows) return;\n";
+        // Where all do it, a warp each, so that those that need nothing of each other go on side by side.
+        text += match self.is_by_all(op) {
+            true => "    const int of_tile = (int)threadIdx.x - 32 * (int)member;\n",
+            false => "    const int of_tile = member == 0 ? (int)threadIdx.x : -1;\n",
+        };
+        text += "    const unsigned int row = (unsigned int)first + of_tile;\n    \
+                 if (of_tile < 0 || of_tile >= rows) return;\n";
         let mut arguments: Vec<String> = Vec::new();
         if rows.function.draws {
             text += &match of {

@@ -8,13 +8,16 @@ use crate::algorithm::{ColumnId, PassId};
 use std::fmt::Write;
 
 /// What is not kept.
-const NOWHERE: &str = "(Kept*)0";
+pub(super) const NOWHERE: &str = "(Kept*)0";
 
 impl Emitter<'_> {
     /// Runs passes.
     pub(super) fn forward_in_halves(&self, passes: &[PassId], wanted: Wanted) -> String {
         self.each_pass(&self.kept_last(passes), |id| {
             let (pass, layers) = self.pass(id);
+            if self.context.layout.is_whole(self.context.plan, id) {
+                return self.forward_as_whole(id);
+            }
             let shape = self.context.layout.pass(id);
             // Gradients need all that a layer reads, slopes only what a hidden one writes.
             let made = shape.instead.inputs.filter(|_| wanted == Wanted::Step);
@@ -60,6 +63,9 @@ impl Emitter<'_> {
         self.each_pass(&self.last_first(passes), |id| {
             let (pass, layers) = self.pass(id);
             let (Some(back), Some(head)) = (&pass.back, layers.last()) else { return String::new() };
+            if self.context.layout.is_whole(self.context.plan, id) {
+                return self.back_as_whole(id, wanted);
+            }
             let shape = self.context.layout.pass(id);
             // Derivatives by weights need those by sums, those by inputs do not.
             let spared = self.context.layout.model(pass.model).spared;
@@ -149,6 +155,12 @@ impl Emitter<'_> {
 
     /// Puts columns side by side, with zeros behind them up to `width`.
     fn put_columns<const BACK: bool>(&self, ids: &[ColumnId], kept: &str, width: usize) -> String {
+        let columns = self.side_by_side_columns(ids);
+        format!("        put_columns<{BACK}>({{x, {kept}, {width}}}, {columns}, rows);\n")
+    }
+
+    /// Where columns that stand side by side begin, and how many numbers those up to each have.
+    pub(super) fn side_by_side_columns(&self, ids: &[ColumnId]) -> String {
         let columns: Vec<_> = ids
             .iter()
             .map(|id| format!("m.column[{}] + first * {}", id.0, self.width(*id)))
@@ -163,13 +175,13 @@ impl Emitter<'_> {
         // Columns that are not there have no numbers.
         ends.resize(self.context.most_inputs(), ends.last().copied().unwrap_or(0));
         format!(
-            "        put_columns<{BACK}>({{x, {kept}, {width}}}, {{{{{}}}, {{{}}}}}, rows);\n",
+            "{{{{{}}}, {{{}}}}}",
             columns.join(", "),
             ends.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
         )
     }
 
-    fn width(&self, id: ColumnId) -> usize {
+    pub(super) fn width(&self, id: ColumnId) -> usize {
         self.context.plan.columns[id.0].width
     }
 
@@ -211,7 +223,7 @@ impl Emitter<'_> {
     }
 
     /// The first row of a tile of what is kept.
-    fn kept(&self, at: usize, width: usize) -> String {
+    pub(super) fn kept(&self, at: usize, width: usize) -> String {
         format!("m.scratch + {at}ll + first * {width}")
     }
 
@@ -230,7 +242,7 @@ fn keep_weights(packed: usize, to: usize, columns: usize) -> String {
 }
 
 /// Where it is kept which of a tile's outputs of relu are on.
-fn on(at: usize, width: usize) -> String {
+pub(super) fn on(at: usize, width: usize) -> String {
     format!("(unsigned char*)(m.scratch + {at}ll) + first * {}", width / 8)
 }
 

@@ -80,7 +80,7 @@ impl Emitter<'_> {
             let descent = self.descent(model, OptimiserId(o), follows);
             let by_twos = self.by_twos(model, part);
             format!(
-                "        const Slab slabs[] = {{{}}};\n        Descent take = {descent};\n        \
+                "        const Slab slabs[] = {{{}}};\n        auto take = {descent};\n        \
                  weight_tile(tile, slabs, {}, part, 1, {by_twos}, take);\n",
                 slabs.join(", "),
                 slabs.len()
@@ -191,27 +191,28 @@ impl Emitter<'_> {
         ))
     }
 
-    /// The step along a model's gradients.
+    /// The step along a model's gradients, and a target that follows it, if one does: how far behind the model's
+    /// parameters it lies, how fast it follows, and whether passes go back through it.
     fn descent(&self, model: ModelId, OptimiserId(o): OptimiserId, follows: &[Follow]) -> String {
-        format!(
-            "Descent{{m.parameters, m.exp_avg, m.exp_avg_sq, {}, m.counters + COUNTER_FAULT, {}u, m.steps[{o}]}}",
-            self.target(model, follows),
-            o + 1
-        )
-    }
-
-    /// What a step knows of the target that follows a model, if one does: how far behind the model's parameters it
-    /// lies, how fast it follows, and whether passes go back through it.
-    fn target(&self, model: ModelId, follows: &[Follow]) -> String {
         let plan = self.context.plan;
         let of_model = |follow: &&Follow| plan.models[follow.target.0].target_of == Some(model);
-        let Some(Follow { target, tau }) = follows.iter().find(of_model) else {
-            return "0ll, 0.0f, false".into();
-        };
         let first = |id: ModelId| self.context.layout.model(id).parameters.start as i64;
-        let behind = first(*target) - first(model);
-        let back = plan.passes.iter().any(|pass| pass.model == *target && pass.back.is_some());
-        format!("{behind}ll, m.cells[{}], {back}", tau.0)
+        let follow = follows.iter().find(of_model);
+        let behind = follow.map_or(0, |follow| first(follow.target) - first(model));
+        let is_back =
+            |target| plan.passes.iter().any(|pass| pass.model == target && pass.back.is_some());
+        let back = follow.is_some_and(|follow| is_back(follow.target));
+        // Any cell, where nothing follows.
+        let tau = follow.map_or(0, |follow| follow.tau.0);
+        let (kind, constants) = match self.context.crowded() {
+            true => ("Descent", format!("m.steps[{o}], m.cells[{tau}]")),
+            false => ("DescentAhead", format!("m.steps + {o}, m.cells + {tau}")),
+        };
+        format!(
+            "{kind}{{m.parameters, m.exp_avg, m.exp_avg_sq, {behind}ll, {back}, m.counters + COUNTER_FAULT, {}u, \
+             {{{constants}}}}}",
+            o + 1
+        )
     }
 
     /// The rows that a layer's gradient is summed of, one for each pass that has them.

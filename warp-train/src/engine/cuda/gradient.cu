@@ -79,10 +79,11 @@ struct Record {
     float* gradient;
     double squares;
     struct Loaded {};
+    __device__ inline void bring() const {}
     __device__ inline Loaded load_two(long long) const { return {}; }
     __device__ inline Loaded load_bias(long long) const { return {}; }
-    // Weights of `output` from `input` on, of which n are there.
-    __device__ inline void weights(const WeightTile&, Loaded, long long at, int, int, const float (&g)[2], int n) {
+    // Two weights, of which n are there.
+    __device__ inline void weights(Loaded, long long at, const float (&g)[2], int n) {
         bias({}, at, g[0]);
         if (n > 1) bias({}, at + 1, g[1]);
     }
@@ -90,6 +91,7 @@ struct Record {
         gradient[at] = g;
         squares += (double)g * (double)g;
     }
+    __device__ inline void pack(const WeightTile&, const Loaded (&)[2]) const {}
     __device__ inline double sum_of_squares() { return block_sum(squares); };
 };
 
@@ -99,17 +101,58 @@ struct Cell {
     Number parameter, first, second, target;
 };
 
+// A step's constants, and the share of the way that a target goes.
+struct Constants {
+    DescentStep own_step;
+    float own_tau;
+    __device__ inline void bring() const {}
+    __device__ inline const DescentStep& step() const { return own_step; }
+    __device__ inline float tau() const { return own_tau; }
+};
+
+__shared__ DescentStep step_here;
+__shared__ float tau_here;
+
+__device__ inline void bring_word(float* to, const float* from) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"((unsigned int)__cvta_generic_to_shared(to)), "l"(from)
+                 : "memory");
+#else
+    *to = *from;
+#endif
+}
+
+__device__ inline void wait_for_words() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+
+// The same, brought to shared memory while a block sums rows.
+struct ConstantsAhead {
+    const DescentStep* own_step;
+    const float* own_tau;
+    __device__ inline void bring() const {
+        unsigned int i = threadIdx.x;
+        if (i < sizeof(DescentStep) / 4) bring_word((float*)&step_here + i, (const float*)own_step + i);
+        if (i == sizeof(DescentStep) / 4) bring_word(&tau_here, own_tau);
+    }
+    __device__ inline const DescentStep& step() const { return step_here; }
+    __device__ inline float tau() const { return tau_here; }
+};
+
 // Makes a step along them at once, and lets a target follow.
-struct Descent {
+template <class Of>
+struct DescentBy {
     float *parameters, *first, *second;
-    // How far behind a parameter its target lies, or 0, and the share of the way that it goes.
+    // How far behind a parameter its target lies, or 0.
     long long behind;
-    float tau;
     // Whether anything goes back through the target.
     bool back_of_target;
     unsigned int* fault;
     unsigned int optimiser;
-    DescentStep step;
+    Of constants;
+    __device__ inline void bring() const { constants.bring(); }
     template <class Number>
     __device__ inline Cell<Number> load(long long at) const {
         // Nothing of it is needed again before the next update.
@@ -132,30 +175,36 @@ struct Descent {
     }
     // Moves two weights of which n are there: padding stays 0.
     __device__ inline void move(Cell<float2>& cell, const float (&g)[2], int n) const {
+        const DescentStep& step = constants.step();
         descend(step, g[0], cell.parameter.x, cell.first.x, cell.second.x);
         if (n > 1) descend(step, g[1], cell.parameter.y, cell.first.y, cell.second.y);
         check(g[0] + g[1]);
         if (behind == 0) return;
-        cell.target.x = __fmaf_rn(tau, cell.parameter.x - cell.target.x, cell.target.x);
-        cell.target.y = __fmaf_rn(tau, cell.parameter.y - cell.target.y, cell.target.y);
+        cell.target.x = __fmaf_rn(constants.tau(), cell.parameter.x - cell.target.x, cell.target.x);
+        cell.target.y = __fmaf_rn(constants.tau(), cell.parameter.y - cell.target.y, cell.target.y);
     }
-    __device__ inline void weights(const WeightTile& tile, Cell<float2> cell, long long at, int output, int input,
-                                   const float (&g)[2], int n) const {
+    __device__ inline void weights(Cell<float2>& cell, long long at, const float (&g)[2], int n) const {
         move(cell, g, n);
         store(cell, at);
-        pack_two(tile.forward, tile.back, output, input, cell.parameter.x, cell.parameter.y);
+    }
+    // The work of a warp: a lane's two times two weights.
+    __device__ inline void pack(const WeightTile& tile, const Cell<float2> (&cells)[2]) const {
+        pack_share(tile.forward, tile.back, cells[0].parameter, cells[1].parameter);
         if (behind == 0) return;
         // Every parameter is packed twice.
-        pack_two(tile.forward + 2 * behind, tile.back + 2 * behind, output, input, cell.target.x, cell.target.y);
+        Half* back = back_of_target ? tile.back + 2 * behind : 0;
+        pack_share(tile.forward + 2 * behind, back, cells[0].target, cells[1].target);
     }
     __device__ inline void bias(Cell<float> cell, long long at, float g) const {
-        descend(step, g, cell.parameter, cell.first, cell.second);
+        descend(constants.step(), g, cell.parameter, cell.first, cell.second);
         check(g);
-        if (behind != 0) cell.target = __fmaf_rn(tau, cell.parameter - cell.target, cell.target);
+        if (behind != 0) cell.target = __fmaf_rn(constants.tau(), cell.parameter - cell.target, cell.target);
         store(cell, at);
     }
     __device__ inline double sum_of_squares() { return 0.0; };
 };
+typedef DescentBy<Constants> Descent;
+typedef DescentBy<ConstantsAhead> DescentAhead;
 
 // Adds what two neighbouring warps have put there to a sum, or by twos what both have.
 __device__ inline float add_two_warps(float sum, int warp, int i, bool by_twos) {
@@ -172,7 +221,8 @@ __device__ __noinline__ double weight_tile(const WeightTile& tile, const Slab* s
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     long long weights_at[2], bias_at = tile.bias + bias_of(warp, lane);
     bool has_weights[2];
-    decltype(take.load_two(0)) two_loaded[2];
+    // Padding is 0.
+    decltype(take.load_two(0)) two_loaded[2] = {};
     bool has_bias = tile.bias >= 0 && lane % 4 == 0 && warp < 4 && bias_of(warp, lane) < tile.outputs;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
@@ -183,6 +233,7 @@ __device__ __noinline__ double weight_tile(const WeightTile& tile, const Slab* s
     }
     decltype(take.load_bias(0)) bias_loaded;
     if (has_bias) bias_loaded = take.load_bias(bias_at);
+    take.bring();
     WeightSums sums = {};
     for (int i = 0; i < n_slabs; ++i) {
         long long n = slabs[i].rows / ROWS_AT_ONCE;
@@ -197,6 +248,7 @@ __device__ __noinline__ double weight_tile(const WeightTile& tile, const Slab* s
     for (int i = 0; i < 32; ++i) shared[(warp * SUMS + i) * 32 + lane] = sums.weight(i);
 #pragma unroll
     for (int i = 0; i < 4; ++i) shared[(warp * SUMS + 32 + i) * 32 + lane] = sums.bias(i);
+    wait_for_words();
     __syncthreads();
     float two[2][2] = {};
 #pragma unroll
@@ -210,9 +262,10 @@ __device__ __noinline__ double weight_tile(const WeightTile& tile, const Slab* s
     for (int i = 0; i < 2; ++i) {
         int output = output_of(warp, lane, i), input = input_of(warp, lane, i);
         if (has_weights[i]) {
-            take.weights(tile, two_loaded[i], weights_at[i], output, input, two[i], tile.inputs - input);
+            take.weights(two_loaded[i], weights_at[i], two[i], tile.inputs - input);
         }
     }
+    take.pack(tile, two_loaded);
     if (has_bias) {
         float sum = 0.0f;
 #pragma unroll

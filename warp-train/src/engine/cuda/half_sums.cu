@@ -100,6 +100,25 @@ __device__ inline int weight_place(int, int output, int input) {
     return ((output / 16 * 4 + input / 8) * 32 + lane) * 4 + output / 8 % 2 * 2 + input % 2;
 }
 
+// Turns 8 by 8 numbers in half precision, two neighbours of a row in each lane.
+__device__ inline unsigned int turned_eight(unsigned int two) {
+    unsigned int to;
+    asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(to) : "r"(two));
+    return to;
+}
+
+// Keeps a warp's share of a tile packed, too: two neighbouring inputs of an output and of the one 8 behind it.
+__device__ inline void pack_share(Half* forward, Half* back, float2 low, float2 high) {
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    int output = output_of(warp, lane, 0), input = input_of(warp, lane, 0);
+    *(unsigned int*)(forward + packed_place(output, input)) = two_halves<false>(low.x, low.y);
+    *(unsigned int*)(forward + packed_place(output + 8, input)) = two_halves<false>(high.x, high.y);
+    if (!back) return;
+    // Turned, a lane has neighbouring outputs of one input, which lie side by side.
+    uint2 turned = {turned_eight(two_halves<true>(low.x, low.y)), turned_eight(two_halves<true>(high.x, high.y))};
+    *(uint2*)(back + packed_place(warp % 4 * 8 + lane / 4, warp / 4 * 16 + lane % 4 * 2)) = turned;
+}
+
 // Keeps weights of an output and two neighbouring inputs, the first of them even, packed, too.
 __device__ inline void pack_two(Half* forward, Half* back, int output, int input, float a, float b) {
     unsigned int two = two_halves<true>(a, b);

@@ -1,5 +1,6 @@
 //! The memory layout of a plan on the device: parameters, padded to whole tiles, and the data that passes keep.
 
+use super::emit::WARPS;
 use super::made::{Instead, Spared};
 use crate::algorithm::{Model, ModelId, PassId, Plan, Precision, RowsOf};
 use crate::model::{Activation, Perceptron};
@@ -19,6 +20,8 @@ const MOST_SHARED: usize = 100 << 10;
 const ROWS_OF_SHARE: usize = 1024;
 /// Runs from which on a run has more tiles of weights than warps.
 const MANY_RUNS: usize = 8;
+/// Inputs and outputs at most of passes as a whole.
+pub(super) const MOST_WHOLE_INPUTS: usize = 64;
 /// Copies of a gradient at most.
 const MOST_SHARES: usize = 16;
 
@@ -95,6 +98,14 @@ impl ModelShape {
     /// How layer number `l` is cut into them.
     pub(super) fn group(&self, l: usize) -> TileGroup {
         self.layers[l].group(!self.spared.is_made(l) && !self.spared.is_summed(l))
+    }
+
+    /// Whether a pass has two hidden layers, and a warp 32 columns of each at most.
+    fn fits_whole(&self) -> bool {
+        let [first, second, last] = &self.layers[..] else { return false };
+        let (outer, hidden) = (MOST_WHOLE_INPUTS, 32 * WARPS);
+        let widths = [(first.k, outer), (first.n, hidden), (second.n, hidden), (last.n, outer)];
+        widths.iter().all(|(width, most)| width <= most)
     }
 
     /// All that has parameters.
@@ -284,6 +295,8 @@ pub(super) struct Layout {
     pub(super) bf16: bool,
     /// The widest layer, padded.
     pub(super) widest: usize,
+    /// Whether a run has the GPU to itself.
+    pub(super) alone: bool,
 }
 
 /// Bytes of a tile's numbers in half precision, before and after a layer, and of warps' parts of sums.
@@ -358,7 +371,15 @@ impl Layout {
             half,
             bf16: half && precision == Precision::BFloat,
             widest,
+            alone: machine.runs() == 1,
         }
+    }
+
+    /// Whether one function goes through a pass: where a run has the GPU to itself, with tiles of 16 rows.
+    pub(super) fn is_whole(&self, plan: &Plan, id: PassId) -> bool {
+        let pass = &plan.passes[id.0];
+        let high = self.of_rows(plan.columns[pass.output.0].rows).high;
+        self.half && self.alone && high == 1 && self.model(pass.model).fits_whole()
     }
 
     pub(super) fn of_rows(&self, rows: RowsOf) -> RowTiles {

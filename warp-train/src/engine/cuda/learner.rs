@@ -14,10 +14,10 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 use warp_core::DType::U32;
 use warp_data::cuda::DeviceArray;
-use warp_func::cuda::side_by_side;
 use warp_func::cuda::{
     Arg, Build, CudaRuns, CudaVecEnv, Device, Function, Graph, Kernels, Launch, Source,
 };
+use warp_func::cuda::{begin_early, side_by_side};
 
 /// Iterations that are kept recorded, at most. Where a target moves every so many updates, and an iteration
 /// has another number of them, nearly every iteration is another one.
@@ -105,14 +105,19 @@ impl Group {
         if let Some(wait) = &self.wait {
             wait.launch()?;
         }
+        // Of one policy in one run, each kernel waits for the one before it alone.
+        let early = self.together.is_none() && self.members.len() == 1;
         for t in 0..num_steps {
-            self.members.iter_mut().try_for_each(Member::act)?;
+            self.members.iter_mut().try_for_each(|member| member.act(early))?;
+            if early {
+                begin_early(envs[0].gpu())?;
+            }
             match &self.together {
                 Some(together) => together.step(envs)?,
                 None => envs[0].device_step()?,
             }
             for (member, variants) in self.members.iter_mut().zip(round) {
-                member.learn(t, variants)?;
+                member.learn(t, variants, early)?;
             }
         }
         Ok(())

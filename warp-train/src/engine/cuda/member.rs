@@ -37,6 +37,8 @@ struct Programs {
     acting: Vec<Op>,
     storing: Vec<Op>,
     updating: Vec<Vec<Part>>,
+    /// Whether an update keeps the step before it, and may begin early.
+    stores: bool,
     /// After the host has set weights, where products read them packed.
     packing: Option<Vec<Op>>,
 }
@@ -46,7 +48,7 @@ impl Programs {
         policy: &PolicyPlan,
         algorithm: &dyn Algorithm,
         plan: &Plan,
-        (layout, division): (&Layout, Division),
+        (layout, division, mortal): (&Layout, Division, bool),
     ) -> Result<Self> {
         let (kept, how) = (policy.config.to_train, How::of(plan, layout, division));
         let updating = (0..algorithm.n_variants()).map(|variant| {
@@ -54,10 +56,17 @@ impl Programs {
             ops.iter().try_for_each(|op| op.check(plan))?;
             Ok(cut(&if how.ranks { ops } else { fuse(&ops, plan) }, plan))
         });
+        let mut updating = updating.collect::<Result<Vec<Vec<Part>>>>()?;
+        let stores = how.early && !mortal && policy.config.gradient_steps == 1;
+        if stores {
+            let first = updating.iter_mut().filter_map(|parts| parts.first_mut());
+            first.for_each(|part| part.ops.insert(0, Op::StoreIfDrawn));
+        }
         Ok(Self {
             acting: op::acting(algorithm, kept)?,
             storing: how.storing(),
-            updating: updating.collect::<Result<_>>()?,
+            updating,
+            stores,
             packing: layout.half.then(|| op::packing(plan)),
         })
     }
@@ -95,7 +104,8 @@ pub(crate) fn sources_of(
     let Planned { plan, algorithm } = planned(config, policy)?;
     let (plan, division) = (setting.part(plan), setting.division());
     let layout = Layout::new(&plan, setting.place.n_rows, machine, setting.precision);
-    let programs = Programs::new(policy, &*algorithm, &plan, (&layout, division))?;
+    let mortal = setting.agents.mortal;
+    let programs = Programs::new(policy, &*algorithm, &plan, (&layout, division, mortal))?;
     let (plan, layout, runs) = (&plan, &layout, machine.runs());
     let Setting { place, agents, .. } = &setting;
     let context = ProgramContext { plan, layout, place, agents, runs, division, machine };
@@ -121,7 +131,7 @@ impl Member {
         let division = setting.division();
         let mut engine = CudaEngine::new(plan, setting, (&seeds, envs))?;
         engine.join(joining)?;
-        let layout = (&engine.layout, division);
+        let layout = (&engine.layout, division, engine.agents.mortal);
         let programs = Programs::new(&policy, &*algorithm, &engine.plan, layout)?;
         engine.prepare(&programs.all())?;
         let (updates, warming_up) = (0, true);
@@ -150,16 +160,26 @@ impl Member {
         self.engine.clear_figures()
     }
 
-    /// Starts to act.
-    pub(crate) fn act(&mut self) -> Result<()> {
+    /// Starts to act; `early`: if possible, while what was started before still runs.
+    pub(crate) fn act(&mut self, early: bool) -> Result<()> {
+        // Without a place to make in the memory, acting waits for nothing by itself.
+        if early && self.programs.acting.contains(&Op::Turn) {
+            self.engine.begin_early()?;
+        }
         self.engine.run(&self.programs.acting)
     }
 
-    /// Starts to keep what came of step `t`, and the updates that belong to it, the next of `variants`.
-    pub(crate) fn learn(&mut self, t: usize, variants: &[Variant]) -> Result<()> {
-        self.engine.run(&self.programs.storing)?;
+    /// Starts to keep what came of step `t`, and the updates that belong to it, the next of `variants`; `early`: if
+    /// possible, while the step is still made.
+    pub(crate) fn learn(&mut self, t: usize, variants: &[Variant], early: bool) -> Result<()> {
         let keys = &self.policy.config;
-        if variants.is_empty() || !(t + 1).is_multiple_of(keys.train_freq) {
+        let updates = !variants.is_empty() && (t + 1).is_multiple_of(keys.train_freq);
+        if !updates || !self.programs.stores {
+            self.engine.run(&self.programs.storing)?;
+        } else if early {
+            self.engine.begin_early()?;
+        }
+        if !updates {
             return Ok(());
         }
         let first = ((t + 1) / keys.train_freq - 1) * keys.gradient_steps;

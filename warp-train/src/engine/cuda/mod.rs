@@ -10,6 +10,7 @@ mod emit;
 mod emit_halves;
 mod emit_models;
 mod emit_norms;
+mod emit_whole;
 mod layout;
 mod learner;
 mod made;
@@ -43,7 +44,7 @@ use op::{How, Op, Tracer};
 use ranks::{Division, Told};
 use std::collections::HashMap;
 use text::{Agents, KERNEL, Program, ProgramContext};
-use warp_func::cuda::{Arg, Build, CudaVecEnv, Function, Kernels, Launch, Structs};
+use warp_func::cuda::{Arg, Build, CudaVecEnv, Function, Kernels, Launch, Structs, begin_early};
 
 pub(crate) use learner::OffPolicyLearner;
 pub(crate) use member::{Member, sources, sources_of};
@@ -183,6 +184,11 @@ impl CudaEngine {
             self.programs.insert(ops, (module.function(KERNEL)?, program.launch));
         }
         Ok(())
+    }
+
+    /// Lets the next program begin before the kernel before it has ended: it has to wait by itself.
+    fn begin_early(&self) -> Result<()> {
+        Ok(begin_early(self.kernels.device())?)
     }
 
     fn context(&self) -> ProgramContext<'_> {

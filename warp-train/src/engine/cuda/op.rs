@@ -19,6 +19,8 @@ pub(super) enum Op {
     Turn,
     /// Keeps what came of a step.
     Store,
+    /// The same by every block that needs the step at once, and by the last block.
+    StoreIfDrawn,
     /// Gives a stored step its priorities.
     Admit,
     /// Picks a batch by priorities.
@@ -123,7 +125,7 @@ impl Op {
         let rows_of = |column: ColumnId| Reach::Rows(plan.columns[column.0].rows);
         match self {
             Self::Look | Self::Send | Self::Store => Reach::Rows(RowsOf::Acting),
-            Self::Sample => Reach::Rows(RowsOf::Batch),
+            Self::Sample | Self::StoreIfDrawn => Reach::Rows(RowsOf::Batch),
             Self::Forward(passes, _) | Self::Deltas(passes, _) => {
                 rows_of(plan.passes[passes[0].0].output)
             }
@@ -158,6 +160,20 @@ impl Op {
         meet(&a.writes, &b.writes) || meet(&a.writes, &b.reads) || meet(&a.reads, &b.writes)
     }
 
+    /// Whether it writes what the other reads or writes.
+    pub(super) fn overwrites(&self, other: &Self, plan: &Plan) -> bool {
+        let Touched { reads, writes } = other.touches(plan);
+        let own = self.touches(plan).writes;
+        own.iter().any(|thing| reads.contains(thing) || writes.contains(thing))
+    }
+
+    /// Whether several blocks can do it at the same time: they write the same.
+    pub(super) fn can_repeat(&self, plan: &Plan) -> bool {
+        let Touched { reads, writes } = self.touches(plan);
+        let once = if let Self::Rows(id) = self { plan.rows[id.0].function.once } else { true };
+        once && !writes.iter().any(|thing| reads.contains(thing))
+    }
+
     fn touches(&self, plan: &Plan) -> Touched {
         let (acting, replay) = (&plan.acting, &plan.replay);
         let columns =
@@ -175,7 +191,7 @@ impl Op {
                 writes.push(Thing::World);
             }
             Self::Turn => writes.push(Thing::RingPlace),
-            Self::Store => {
+            Self::Store | Self::StoreIfDrawn => {
                 reads.extend([Thing::World, Thing::Alive, Thing::RingPlace]);
                 reads.extend(columns(&[acting.obs, acting.action]));
                 reads.extend(mask(acting.mask));
@@ -320,13 +336,22 @@ pub(super) struct How {
     pub(super) ranks: bool,
     /// Whether there are several shards here.
     pub(super) shards: bool,
+    /// Whether steps are few rows of agents that stay, in a run by itself: an update may begin before the step before
+    /// it has been made.
+    pub(super) early: bool,
 }
+
+/// Rows of a step that several blocks may keep: those of the smallest tile.
+const FEW_ROWS: usize = 16;
 
 impl How {
     /// Of a plan that is followed by a run that is so divided.
     pub(super) fn of(plan: &Plan, layout: &Layout, Division { ranks, shards }: Division) -> Self {
         let (shared, prioritised) = (layout.shares > 1, plan.replay.priority.is_some());
-        Self { shared, prioritised, ranks: ranks > 1, shards: shards > 1 }
+        let (ranks, shards) = (ranks > 1, shards > 1);
+        let few = layout.alone && layout.acting.rows <= FEW_ROWS;
+        let early = few && !prioritised && !ranks && !shards;
+        Self { shared, prioritised, ranks, shards, early }
     }
 
     /// What of priorities is told to other ranks, if there are any.

@@ -26,6 +26,29 @@ __device__ inline void copy_flags(float* to, const unsigned char* from, unsigned
     for (unsigned int i = threadIdx.x % SAMPLE_LANES; i < n; i += SAMPLE_LANES) to[i] = from[i];
 }
 
+// What a row of the batch draws: a step, counted from the oldest, and an agent.
+struct Drawn {
+    unsigned int step, agent;
+    // Whether anybody was found in the game.
+    bool found;
+};
+
+__device__ inline Drawn draw_row(const Memory& m, unsigned int row) {
+    unsigned int head = m.counters[COUNTER_HEAD], size = m.counters[COUNTER_SIZE];
+    WarpDraw draw = warp_draw(seed_of(m), row, m.counters[COUNTER_UPDATES], WARP_PURPOSE_REPLAY);
+    draw = warp_draw_agent(&draw, POLICY);
+    Drawn drawn = {};
+#pragma unroll 1
+    for (int i = 0; i < MOST_DRAWS && !drawn.found; ++i) {
+        unsigned int at = warp_draw_below(&draw, size * N_ROWS);
+        drawn.step = at / N_ROWS;
+        drawn.agent = at % N_ROWS;
+        // Nobody leaves where nobody can die.
+        drawn.found = !MORTAL || m.ring_alive[(unsigned long long)ring_place(head, size, drawn.step) * N_ROWS + drawn.agent] != 0;
+    }
+    return drawn;
+}
+
 // Puts a drawn transition into row `row` of the batch; the work of SAMPLE_LANES.
 __device__ inline void sample_row(const Memory& m, unsigned int row) {
     unsigned int head = m.counters[COUNTER_HEAD], size = m.counters[COUNTER_SIZE];
@@ -33,18 +56,7 @@ __device__ inline void sample_row(const Memory& m, unsigned int row) {
 #if PRIORITISED
     unsigned int step = ring_step(head, size, m.picked[row] / N_ROWS), agent = m.picked[row] % N_ROWS;
 #else
-    WarpDraw draw = warp_draw(seed_of(m), row, m.counters[COUNTER_UPDATES], WARP_PURPOSE_REPLAY);
-    draw = warp_draw_agent(&draw, POLICY);
-    unsigned int step = 0, agent = 0;
-    bool found = false;
-#pragma unroll 1
-    for (int i = 0; i < MOST_DRAWS && !found; ++i) {
-        unsigned int at = warp_draw_below(&draw, size * N_ROWS);
-        step = at / N_ROWS;
-        agent = at % N_ROWS;
-        // Nobody leaves where nobody can die.
-        found = !MORTAL || m.ring_alive[(unsigned long long)ring_place(head, size, step) * N_ROWS + agent] != 0;
-    }
+    auto [step, agent, found] = draw_row(m, row);
     if (threadIdx.x % SAMPLE_LANES == 0) m.column[COLUMN_WEIGHT][row] = found ? 1.0f : 0.0f;
 #endif
     unsigned long long first = (unsigned long long)ring_place(head, size, step) * N_ROWS + agent;
@@ -71,13 +83,23 @@ __device__ inline void sample_row(const Memory& m, unsigned int row) {
 #endif
 }
 
-// Rows of a tile, shared by the team.
-__device__ inline void sample_tile(const Memory& m, unsigned int tile, unsigned int member) {
-    constexpr unsigned int AT_ONCE = N_THREADS / SAMPLE_LANES;
-    for (unsigned int i = threadIdx.x / SAMPLE_LANES * TEAM + member; i < TILE_ROWS; i += AT_ONCE * TEAM) {
+// Rows `begin`, begin + step and so on of a tile, for a group of lanes each.
+__device__ inline void sample_rows(const Memory& m, unsigned int tile, unsigned int begin, unsigned int step) {
+    for (unsigned int i = begin; i < TILE_ROWS; i += step) {
         unsigned int row = tile * TILE_ROWS + i;
         if (row < BATCH) sample_row(m, row);
     }
+}
+
+// Rows of a tile, shared by the team.
+__device__ inline void sample_tile(const Memory& m, unsigned int tile, unsigned int member) {
+    constexpr unsigned int AT_ONCE = N_THREADS / SAMPLE_LANES;
+    sample_rows(m, tile, threadIdx.x / SAMPLE_LANES * TEAM + member, AT_ONCE * TEAM);
+}
+
+// The same by every block for itself, so that none waits for another.
+__device__ inline void sample_by_all(const Memory& m, unsigned int tile, unsigned int) {
+    sample_rows(m, tile, threadIdx.x / SAMPLE_LANES, N_THREADS / SAMPLE_LANES);
 }
 
 // Makes place for the step that comes: the one before the head.

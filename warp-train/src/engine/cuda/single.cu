@@ -189,4 +189,5 @@ __device__ inline int bias_of(int warp, int lane) { return lane / 4 * 4 + warp; 
 // Where a weight lies in its tile: in the row of its output.
 __device__ inline int weight_place(int stride, int output, int input) { return output * stride + input; }
 
+__device__ inline void pack_share(Half*, Half*, float2, float2) {}
 __device__ inline void pack_two(Half*, Half*, int, int, float, float) {}

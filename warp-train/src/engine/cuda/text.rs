@@ -2,7 +2,7 @@
 //! piece of work, and the kernel that goes through its segments.
 
 use super::emit::Emitter;
-use super::layout::{Layout, Machine, RowTiles, half_bytes};
+use super::layout::{Layout, MOST_WHOLE_INPUTS, Machine, RowTiles, half_bytes};
 use super::memory::{self, COUNTERS};
 use super::op::Op;
 use super::priorities;
@@ -10,7 +10,7 @@ use super::ranks::{self, Division};
 use super::ring::ring_steps;
 use super::schedule::{Segment, segments};
 use super::shards::{self, Sizes};
-use crate::algorithm::{ColumnId, Plan, PolicyPlan, RowsOf};
+use crate::algorithm::{ColumnId, PassId, Plan, PolicyPlan, RowsOf};
 use crate::engine::cpu::Place;
 use crate::engine::rollout::GroupRows;
 use crate::model::LAYER_NORM_EPSILON;
@@ -25,6 +25,7 @@ const HALF: &str = include_str!("half.cu");
 const HALF_SUMS: &str = include_str!("half_sums.cu");
 const SINGLE_BACK: &str = include_str!("single_back.cu");
 const FIRST: &str = include_str!("first.cu");
+const WHOLE: &str = include_str!("whole.cu");
 const GRADIENT: &str = include_str!("gradient.cu");
 const EIGHT_TILES: &str = concat!(
     include_str!("eight_tiles.cu"),
@@ -35,6 +36,7 @@ const REPLAY: &str = include_str!("replay.cu");
 const NORM: &str = include_str!("norm.cu");
 const PRIORITIES: &str = include_str!("priorities.cu");
 const RANKS: &str = include_str!("ranks.cu");
+const EARLY: &str = include_str!("early.cu");
 const ACTING: &str = include_str!("acting.cu");
 /// The kernel of every program.
 pub(super) const KERNEL: &str = "program";
@@ -114,10 +116,18 @@ impl ProgramContext<'_> {
         }
         text += &self.memory();
         text += OF_RUN;
+        let passes = || (0..self.plan.passes.len()).map(PassId);
+        if tiles.high == 1 && passes().any(|id| self.layout.is_whole(self.plan, id)) {
+            let _ = writeln!(text, "#define MOST_WHOLE_INPUTS {MOST_WHOLE_INPUTS}");
+            text += WHOLE;
+        }
         text += &self.replay();
+        if self.stores(ops) {
+            text += EARLY;
+        }
         self.row_functions(ops, &mut text);
         text += &emitter.functions;
-        text += &self.kernel(tiles, &bodies);
+        text += &self.kernel(ops, tiles, &bodies);
         text = self.by_number(text);
         let products = match self.layout.half {
             true => half_bytes(tiles.high, self.layout.widest),
@@ -263,20 +273,31 @@ impl ProgramContext<'_> {
         }
     }
 
+    /// Whether an update keeps the step before it.
+    fn stores(&self, ops: &[Op]) -> bool {
+        ops.contains(&Op::StoreIfDrawn)
+    }
+
     /// The kernel that goes through all segments.
-    fn kernel(&self, tiles: RowTiles, bodies: &[String]) -> String {
+    fn kernel(&self, ops: &[Op], tiles: RowTiles, bodies: &[String]) -> String {
         let cluster = match tiles.team {
             1 => String::new(),
             team => format!("__cluster_dims__({team}, 1, 1) "),
         };
-        let body = bodies.join("    grid_sync(m.barrier);\n");
+        let body = bodies.join("    grid_sync(m.barrier, turn);\n");
+        // Acting may follow while the last blocks end.
+        let next = if self.stores(ops) { "    let_next_begin();\n" } else { "" };
+        let turn = match bodies.len() {
+            0 | 1 => "",
+            _ => "    unsigned int turn = turn_of(m.barrier);\n",
+        };
         let (parameter, of_run) = match self.runs {
             1 => ("const __grid_constant__ Memory one", "one"),
             _ => ("const Memory* runs", "runs[blockIdx.x / BLOCKS]"),
         };
         format!(
             "extern \"C\" __global__ void {cluster}__launch_bounds__({THREADS}, 2) {KERNEL}(\
-             {parameter}) {{\n    begin({of_run});\n{body}}}\n"
+             {parameter}) {{\n    begin({of_run});\n{next}{turn}{body}}}\n"
         )
     }
 
