@@ -156,3 +156,41 @@ macro_rules! row_functions {
     ($($functions:tt)*) => { $crate::row_functions!(@all "", false; $($functions)*); };
 }
 pub use crate::row_functions;
+
+#[cfg(test)]
+mod tests {
+    use super::super::{deterministic, sac};
+    use super::RowFunction;
+
+    /// What stands behind `name[..]` wherever it does in `text`.
+    fn behind<'t>(text: &'t str, name: &str) -> Vec<&'t str> {
+        let of = |(at, found): (usize, &str)| {
+            let alone = !text[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
+            let (_, rest) = text[at + found.len()..].split_once(']')?;
+            alone.then_some(rest)
+        };
+        text.match_indices(&format!("{name}[")).filter_map(of).collect()
+    }
+
+    fn writes_once(RowFunction { name, text, writes, .. }: &RowFunction) {
+        let (_, from) = text.split_once(&format!("void {name}(")).unwrap();
+        let (body, _) = from.split_once("\n}").unwrap();
+        for column in *writes {
+            let found = behind(body, column);
+            assert!(!found.is_empty(), "{name} does not write {column}");
+            assert!(found.iter().all(|rest| rest.starts_with(" = ")), "{name} reads {column}");
+        }
+    }
+
+    #[test]
+    fn functions_that_write_once_do_not_read_what_they_write() {
+        use deterministic as d;
+        let of_sac = [&sac::DRAW_ACTION, &sac::CRITIC_LOSS, &sac::ACTOR_LOSS, &sac::ACTOR_GRADIENT];
+        let others = [&sac::TEMPERATURE_LOSS, &sac::ACT, &d::ACTOR_GRADIENT, &d::ACTOR_LOSS];
+        let twins = [&d::TWIN_CRITIC_LOSS, &d::CRITIC_LOSS, &d::SMOOTH, &d::SQUASH, &d::OUTPUTS];
+        for function in of_sac.into_iter().chain(others).chain(twins) {
+            assert!(function.once);
+            writes_once(function);
+        }
+    }
+}
