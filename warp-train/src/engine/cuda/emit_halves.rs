@@ -62,7 +62,9 @@ impl Emitter<'_> {
     pub(super) fn deltas_in_halves(&self, passes: &[PassId], wanted: Wanted) -> String {
         self.each_pass(&self.last_first(passes), |id| {
             let (pass, layers) = self.pass(id);
-            let (Some(back), Some(head)) = (&pass.back, layers.last()) else { return String::new() };
+            let (Some(back), Some(head)) = (&pass.back, layers.last()) else {
+                return String::new();
+            };
             if self.context.layout.is_whole(self.context.plan, id) {
                 return self.back_as_whole(id, wanted);
             }
@@ -94,28 +96,8 @@ impl Emitter<'_> {
                 text += "        __syncthreads();\n";
             }
             for (step, l) in (1..layers.len()).rev().enumerate() {
-                let (x, y) = buffers(step);
-                let Layer { k, n, weight, packed_back, .. } = layers[l];
-                let (slopes, from) = match shape.on[l] {
-                    Some(at) => ("ReluSlopes", on(at, k)),
-                    None => ("TanhSlopes", self.kept(shape.inputs[l], k)),
-                };
-                let high = self.high(k / 32);
-                text += &match is_single && step == 0 {
-                    true => format!(
-                        "        single_back<{high}>(m.column[{}] + first, m.parameters + {weight}ll, {}, rows, ",
-                        back.d_output.0,
-                        kept(l)
-                    ),
-                    false => format!(
-                        "        layer_back<{high}, {n}>({x}, m.packed + {packed_back}ll, "
-                    ),
-                };
-                let _ = writeln!(
-                    text,
-                    "{slopes}{{{{{y}, {}, {k}}}, {from}}});\n        __syncthreads();",
-                    kept(l - 1),
-                );
+                let single = (is_single && step == 0).then(|| kept(l));
+                text += &self.layer_back(id, l, step, single, &kept(l - 1));
             }
             if let Some(at) = first {
                 let _ = writeln!(
@@ -139,6 +121,36 @@ impl Emitter<'_> {
             );
             text
         })
+    }
+
+    /// Goes back through layer number `l`, `step` layers from the last, to the outputs of the hidden one before it, which are
+    /// `kept`; if it is one of a single column, its derivatives are kept at `single`.
+    fn layer_back(
+        &self,
+        id: PassId,
+        l: usize,
+        step: usize,
+        single: Option<String>,
+        kept: &str,
+    ) -> String {
+        let (pass, layers) = self.pass(id);
+        let shape = self.context.layout.pass(id);
+        let (x, y) = buffers(step);
+        let Layer { k, n, weight, packed_back, .. } = layers[l];
+        let (slopes, from) = match shape.on[l] {
+            Some(at) => ("ReluSlopes", on(at, k)),
+            None => ("TanhSlopes", self.kept(shape.inputs[l], k)),
+        };
+        let (high, d) = (self.high(k / 32), pass.back.as_ref().map(|back| back.d_output.0));
+        let call = match (single, d) {
+            (Some(single), Some(d)) => format!(
+                "single_back<{high}>(m.column[{d}] + first, m.parameters + {weight}ll, {single}, rows"
+            ),
+            _ => format!("layer_back<{high}, {n}>({x}, m.packed + {packed_back}ll"),
+        };
+        format!(
+            "        {call}, {slopes}{{{{{y}, {kept}, {k}}}, {from}}});\n        __syncthreads();\n"
+        )
     }
 
     /// Keeps what a first layer's outputs are made of.
