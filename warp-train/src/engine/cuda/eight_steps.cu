@@ -93,7 +93,8 @@ __device__ inline void pack_half(const float (&two)[4][2][2], const WeightTile& 
             if (BACK) words[i] = turned_matrix(words[i]);
         }
         int place = BACK ? 2 * half + quarter : 2 * quarter + half;
-        if (has_output) ((uint4*)packed)[32 * place + lane] = make_uint4(words[0], words[1], words[2], words[3]);
+        uint4 four = make_uint4(words[0], words[1], words[2], words[3]);
+        if (has_output) store_packed((uint4*)packed + 32 * place + lane, four);
     }
 }
 

@@ -65,21 +65,6 @@ __device__ inline void multiply_add(float (&c)[4], const unsigned int (&a)[4], u
 #undef MULTIPLY_ADD
 }
 
-// Packed weights of 32 columns and 32 terms: where one of them lies.
-__device__ inline int packed_place(int column, int term) {
-    int lane = column % 8 * 4 + term % 8 / 2;
-    return term / 16 * 512 + column / 16 * 256 + lane * 8 + column / 8 % 2 * 4 + term % 16 / 8 * 2 + term % 2;
-}
-
-// A lane's packed weights of 32 columns and 16 terms.
-struct RoundWeights {
-    uint4 low, top;
-    __device__ inline void load(const uint4* from) {
-        low = __ldcg(from);
-        top = __ldcg(from + 32);
-    }
-};
-
 // Adds a round of 16 terms: 16 rows by 32 columns.
 template <bool BACK>
 __device__ inline void add_round(float (&sums)[4][4], const Half* rows, const RoundWeights& w) {
@@ -191,7 +176,7 @@ __device__ inline void multiply_eight(const Half* x, const uint4* weights, float
     float sums[TILES_HIGH][4] = {};
 #pragma unroll
     for (int round = warp; round < ROUNDS; round += N_WARPS) {
-        uint4 now = __ldcg(weights + 64 * round);
+        uint4 now = load_packed(weights + 64 * round);
 #pragma unroll
         for (int h = 0; h < TILES_HIGH; ++h) {
             unsigned int a[4];

@@ -21,6 +21,7 @@ use warp_func::cuda::{Launch, Source};
 
 const TILE: &str = include_str!("tile.cu");
 const SINGLE: &str = include_str!("single.cu");
+const PACKED: &str = include_str!("packed.cu");
 const HALF: &str = include_str!("half.cu");
 const HALF_SUMS: &str = include_str!("half_sums.cu");
 const SINGLE_BACK: &str = include_str!("single_back.cu");
@@ -38,6 +39,8 @@ const PRIORITIES: &str = include_str!("priorities.cu");
 const RANKS: &str = include_str!("ranks.cu");
 const EARLY: &str = include_str!("early.cu");
 const ACTING: &str = include_str!("acting.cu");
+/// The part of packed weights that is to stay in the second-level cache where many runs share it.
+const PACKED_STAY: &str = "0.375";
 /// The kernel of every program.
 pub(super) const KERNEL: &str = "program";
 /// Threads of a block.
@@ -102,8 +105,11 @@ impl ProgramContext<'_> {
         let mut text = String::from("#include \"draw.cuh\"\n#include \"translated.cuh\"\n");
         let _ = writeln!(text, "#define BLOCKS {blocks}u\n#define BLOCK (blockIdx.x % BLOCKS)");
         self.constants(tiles, &mut text);
+        if self.crowded() {
+            let _ = writeln!(text, "#define PACKED_STAY \"{PACKED_STAY}\"");
+        }
         let products: &[&str] =
-            if self.layout.half { &[HALF, HALF_SUMS, SINGLE_BACK] } else { &[SINGLE] };
+            if self.layout.half { &[PACKED, HALF, HALF_SUMS, SINGLE_BACK] } else { &[SINGLE] };
         text += &[&[TILE][..], products, &[GRADIENT][..]].concat().join("\n");
         if self.layout.models.iter().any(|model| !model.norms.is_empty()) {
             let _ = writeln!(text, "#define NORM_EPSILON {LAYER_NORM_EPSILON:?}f");
