@@ -191,7 +191,7 @@ __device__ inline TileSums sums_of_first(const FirstParts& parts, int tiles, int
 // `tile` is the warp's own one, or that of two warps, of a group, if they have one; slabs begin with the group's first.
 template <int N>
 __device__ inline void step_tiles(const WeightTile& tile, const TileGroup& group, const Slab (&slabs)[N], int n_slabs,
-                                  const Made& made, const FirstParts& parts, const Descent& take) {
+                                  const Recomputed& recomputed, const FirstParts& parts, const Descent& take) {
     int warp = threadIdx.x / 32, halves = group.halves, half = halves == 2 ? 0 : warp % 2;
     bool there = tile.outputs > 16 * half, has_bias = there && tile.bias >= 0;
     bool has_tile = has_bias || (there && tile.inputs > 0);
@@ -205,8 +205,8 @@ __device__ inline void step_tiles(const WeightTile& tile, const TileGroup& group
         asm volatile("cp.async.commit_group;" ::: "memory");
         if (has_tile) sums = sums_of_first(parts, slabs[0].rows / TILE_ROWS, half, halves);
         __syncwarp();
-    } else if (made.d) {
-        sums = sums_of_made(slabs[0], made, has_bias, begun);
+    } else if (recomputed.d) {
+        sums = sums_of_recomputed(slabs[0], recomputed, has_bias, begun);
     } else {
         sums = sums_of_tile(tile, group, 16 * half, slabs, n_slabs, has_bias, has_tile, begun);
     }

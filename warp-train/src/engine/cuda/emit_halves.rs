@@ -2,8 +2,8 @@
 
 use super::emit::{Emitter, WARPS};
 use super::layout::Layer;
-use super::made::InputsShape;
 use super::op::Wanted;
+use super::recompute::InputsShape;
 use crate::algorithm::{ColumnId, PassId};
 use std::fmt::Write;
 
@@ -20,9 +20,9 @@ impl Emitter<'_> {
             }
             let shape = self.context.layout.pass(id);
             // Gradients need all that a layer reads, slopes only what a hidden one writes.
-            let made = shape.instead.inputs.filter(|_| wanted == Wanted::Step);
+            let recomputed = shape.instead.inputs.filter(|_| wanted == Wanted::Step);
             let is_kept = |l: usize| {
-                (pass.learns() && (made.is_none() || l != 1)) || (pass.back.is_some() && l > 0 && shape.on[l].is_none())
+                (pass.learns() && (recomputed.is_none() || l != 1)) || (pass.back.is_some() && l > 0 && shape.on[l].is_none())
             };
             let kept = |l: usize| match is_kept(l) {
                 true => self.kept(shape.inputs[l], layers[l].k),
@@ -34,8 +34,8 @@ impl Emitter<'_> {
                 let (weights, bias) =
                     (format!("m.packed + {packed}ll"), format!("m.parameters + {bias}ll"));
                 text += "        __syncthreads();\n";
-                if let Some(made) = made.filter(|_| l == 0) {
-                    text += &self.keep_first_layer(made, &layers[0]);
+                if let Some(recomputed) = recomputed.filter(|_| l == 0) {
+                    text += &self.keep_first_layer(recomputed, &layers[0]);
                 }
                 let _ = match l + 1 < layers.len() {
                     true => writeln!(
@@ -70,9 +70,11 @@ impl Emitter<'_> {
             }
             let shape = self.context.layout.pass(id);
             // Derivatives by weights need those by sums, those by inputs do not.
-            let spared = self.context.layout.model(pass.model).spared;
+            let omitted = self.context.layout.model(pass.model).omitted;
             let kept = |l: usize| match wanted {
-                Wanted::Step if spared.is_made(l) || (l == 0 && shape.instead.first.is_some()) => {
+                Wanted::Step
+                    if omitted.is_recomputed(l) || (l == 0 && shape.instead.first.is_some()) =>
+                {
                     NOWHERE.into()
                 }
                 Wanted::Parameters | Wanted::Step => self.kept(shape.deltas[l], layers[l].n),
@@ -154,9 +156,9 @@ impl Emitter<'_> {
     }
 
     /// Keeps what a first layer's outputs are made of.
-    fn keep_first_layer(&self, made: InputsShape, layer: &Layer) -> String {
+    fn keep_first_layer(&self, recomputed: InputsShape, layer: &Layer) -> String {
         let Layer { k, n, bias, packed, .. } = layer;
-        let InputsShape { operands, weights, biases } = made;
+        let InputsShape { operands, weights, biases } = recomputed;
         format!(
             "        keep_operands(x, {k}, {});\n{}        \
              if (tile == 0) keep_biases(m.parameters + {bias}ll, (float*)(m.scratch + {biases}ll), {n});\n",

@@ -2,9 +2,9 @@
 
 use super::emit::Emitter;
 use super::layout::{Layer, Layout, ModelShape, Part, TILE, TileGroup};
-use super::made::InputsShape;
 use super::op::Follow;
 use super::ranks;
+use super::recompute::InputsShape;
 use crate::algorithm::{FigureId, ModelId, OptimiserId, PassId};
 use crate::engine::link;
 use std::fmt::Write;
@@ -102,7 +102,7 @@ impl Emitter<'_> {
         };
         let most = models.iter().map(of_model).max().unwrap_or(0);
         let mut text = format!(
-            "    WeightTile tile;\n    TileGroup group;\n    int n_slabs;\n    Slab slabs[{most}];\n    Made made;\n    FirstParts parts;\n    Descent take;\n"
+            "    WeightTile tile;\n    TileGroup group;\n    int n_slabs;\n    Slab slabs[{most}];\n    Recomputed recomputed;\n    FirstParts parts;\n    Descent take;\n"
         );
         let layers = |id: &ModelId| self.context.layout.model(*id).layers.len();
         let all: Vec<(ModelId, usize)> =
@@ -112,7 +112,7 @@ impl Emitter<'_> {
         }
         text + "    return;\n    "
             + &"}".repeat(all.len())
-            + "\n    step_tiles(tile, group, slabs, n_slabs, made, parts, take);\n"
+            + "\n    step_tiles(tile, group, slabs, n_slabs, recomputed, parts, take);\n"
     }
 
     /// Says what the tiles of layer number `l` of a model are.
@@ -127,14 +127,14 @@ impl Emitter<'_> {
         let layer = &shape.layers[l];
         let TileGroup { high, wide, across, n, halves } = shape.group(l);
         let slabs = self.slabs(passes, id, (Part::Layer(l), layer));
-        let made = self.made(passes, id, l).unwrap_or("Made{}".into());
+        let recomputed = self.recomputed(passes, id, l).unwrap_or("Recomputed{}".into());
         let parts = self.first_parts(passes, (id, l), &format!("2 * (o + own / {wide})"));
         let parts = parts.unwrap_or("FirstParts{}".into());
         let assign = |(i, slab): (usize, &String)| format!("        slabs[{i}] = {slab};\n");
         format!(
             "    if (item < {n}) {{\n        \
              const int o = item / {across} * {high}, i = item % {across} * {wide}, own = threadIdx.x / {};\n        \
-             tile = {};\n        group = {{{high}, {wide}, {halves}}};\n        n_slabs = {};\n{}        made = {made};\n        parts = {parts};\n        take = {};\n    \
+             tile = {};\n        group = {{{high}, {wide}, {halves}}};\n        n_slabs = {};\n{}        recomputed = {recomputed};\n        parts = {parts};\n        take = {};\n    \
              }} else {{\n    item -= {n};\n",
             64 / halves,
             self.tile(layer, &format!("(o + own / {wide})"), &format!("(i + own % {wide})")),
@@ -146,7 +146,7 @@ impl Emitter<'_> {
 
     /// Whether the sums of a layer's gradients are in the order of first.cu.
     fn by_twos(&self, model: ModelId, part: Part) -> bool {
-        part == Part::Layer(0) && self.context.layout.model(model).spared.is_summed(0)
+        part == Part::Layer(0) && self.context.layout.model(model).omitted.is_summed(0)
     }
 
     /// Where passes keep their parts of the sums of layer number `l`, from 16 outputs times `before` on; none of other layers
@@ -169,11 +169,12 @@ impl Emitter<'_> {
     }
 
     /// What derivatives by the sums of layer number `l` are made of, from the group's first output on.
-    fn made(&self, passes: &[PassId], model: ModelId, l: usize) -> Option<String> {
+    fn recomputed(&self, passes: &[PassId], model: ModelId, l: usize) -> Option<String> {
         let layout = self.context.layout;
-        let ModelShape { layers, spared, .. } = layout.model(model);
+        let ModelShape { layers, omitted, .. } = layout.model(model);
         let of_model = |id: &&PassId| self.context.plan.passes[id.0].model == model;
-        let shape = layout.pass(*passes.iter().find(of_model).filter(|_| spared.is_made(l))?);
+        let shape =
+            layout.pass(*passes.iter().find(of_model).filter(|_| omitted.is_recomputed(l))?);
         let (on, weights) = (shape.on[l + 1]?, shape.instead.weights?);
         let inputs = |InputsShape { operands, weights, biases }| {
             format!(
@@ -182,7 +183,7 @@ impl Emitter<'_> {
             )
         };
         Some(format!(
-            "Made{{m.scratch + {}ll, {}, (const unsigned char*)(m.scratch + {on}ll), {}, \
+            "Recomputed{{m.scratch + {}ll, {}, (const unsigned char*)(m.scratch + {on}ll), {}, \
              (const uint2*)(m.scratch + {weights}ll){}}}",
             shape.deltas[l + 1],
             layers[l + 1].n,

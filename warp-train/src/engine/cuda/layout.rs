@@ -1,7 +1,7 @@
 //! The memory layout of a plan on the device: parameters, padded to whole tiles, and the data that passes keep.
 
 use super::emit::WARPS;
-use super::made::{Instead, Spared};
+use super::recompute::{Instead, Omitted};
 use crate::algorithm::{Model, ModelId, PassId, Plan, Precision, RowsOf};
 use crate::model::{Activation, Perceptron};
 use std::ops::Range;
@@ -97,7 +97,7 @@ impl ModelShape {
 
     /// How layer number `l` is cut into them.
     pub(super) fn group(&self, l: usize) -> TileGroup {
-        self.layers[l].group(!self.spared.is_made(l) && !self.spared.is_summed(l))
+        self.layers[l].group(!self.omitted.is_recomputed(l) && !self.omitted.is_summed(l))
     }
 
     /// Whether a pass has two hidden layers, and a warp 32 columns of each at most.
@@ -142,7 +142,7 @@ pub(super) struct ModelShape {
     /// Of each hidden layer, if they are normalised.
     pub(super) norms: Vec<Norm>,
     /// What is not kept of its passes.
-    pub(super) spared: Spared,
+    pub(super) omitted: Omitted,
     pub(super) parameters: Range<usize>,
     pub(super) tiles: Range<usize>,
 }
@@ -323,7 +323,7 @@ impl Layout {
         let (acting, batch) = (tiles_of(n_rows, 1), tiles_of(plan.batch_size, MOST_PASSES));
         if half {
             for (i, model) in models.iter_mut().enumerate() {
-                model.spared = Spared::new(plan, ModelId(i), model, batch, machine.is_crowded());
+                model.omitted = Omitted::new(plan, ModelId(i), model, batch, machine.is_crowded());
             }
         }
         let mut scratch = 0;
@@ -417,5 +417,5 @@ fn model_shape(network: &Perceptron, parameters: &mut usize, tiles: &mut usize) 
     let norms = norms.map(|width| Norm { gain: layer(0, *width), shift: layer(0, *width) });
     let norms = norms.collect();
     let (parameters, tiles) = (first..*parameters, first_tile..*tiles);
-    ModelShape { layers, norms, spared: Spared::default(), parameters, tiles }
+    ModelShape { layers, norms, omitted: Omitted::default(), parameters, tiles }
 }

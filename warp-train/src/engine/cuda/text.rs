@@ -30,7 +30,7 @@ const WHOLE: &str = include_str!("whole.cu");
 const GRADIENT: &str = include_str!("gradient.cu");
 const EIGHT_TILES: &str = concat!(
     include_str!("eight_tiles.cu"),
-    include_str!("made.cu"),
+    include_str!("recompute.cu"),
     include_str!("eight_steps.cu")
 );
 const REPLAY: &str = include_str!("replay.cu");

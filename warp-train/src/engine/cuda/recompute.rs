@@ -1,27 +1,27 @@
-//! What passes need not keep for gradients: what they sum themselves, and what is made again where gradients are summed.
+//! What passes need not keep for gradients: what they sum themselves, and what is recomputed where gradients are summed.
 
 use super::layout::{ModelShape, RowTiles};
 use crate::algorithm::{ModelId, Pass, Plan, RowsOf};
 use crate::model::Activation;
 
-/// Where derivatives are made again: outputs of which they are, outputs of the layer before, rows at most and rows of a tile.
-/// Twins of made.cu.
-const MADE_OF: usize = 8;
-const MADE_OUTPUTS: usize = 256;
-const MADE_ROWS: usize = 256;
-const MADE_HIGH: usize = 4;
+/// Where derivatives are recomputed: outputs of which they are, outputs of the layer before, rows at most and rows of a tile.
+/// Twins of recompute.cu.
+const RECOMPUTED_OF: usize = 8;
+const RECOMPUTED_OUTPUTS: usize = 256;
+const RECOMPUTED_ROWS: usize = 256;
+const RECOMPUTED_HIGH: usize = 4;
 /// Inputs at most of a first layer whose gradients passes sum, and rows at most: twice 16 for each warp. Twins of first.cu.
 const FIRST_INPUTS: usize = 8;
 const FIRST_ROWS: usize = 256;
 
 /// What is not kept of a model's passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Spared {
+pub(super) struct Omitted {
     n_layers: usize,
     /// Whether the first layer's gradients are summed in the order of passes that sum them, as those of crowded runs do.
     summed: bool,
     crowded: bool,
-    made: bool,
+    recomputed: bool,
 }
 
 /// Where a pass keeps something else instead, in numbers of the scratch memory.
@@ -29,7 +29,7 @@ pub(super) struct Spared {
 pub(super) struct Instead {
     /// What each tile of rows adds to the first layer's gradients, f32 `[tiles, 9, n]`, where passes sum them for a step.
     pub(super) first: Option<usize>,
-    /// The last layer's weights before the step, where derivatives by the layer before are made again.
+    /// The last layer's weights before the step, where derivatives by the layer before are recomputed.
     pub(super) weights: Option<usize>,
     /// What inputs of that layer are made of, if they are, too.
     pub(super) inputs: Option<InputsShape>,
@@ -43,7 +43,7 @@ pub(super) struct InputsShape {
     pub(super) biases: usize,
 }
 
-impl Spared {
+impl Omitted {
     /// Of a model in half precision, where `crowded` runs share a GPU or not.
     pub(super) fn new(
         plan: &Plan,
@@ -61,10 +61,10 @@ impl Spared {
         let summed =
             batch.rows <= FIRST_ROWS && (1..=FIRST_INPUTS).contains(&model.layers[0].inputs);
         let relu = plan.models[id.0].network.activation == Activation::Relu;
-        let fits = batch.high == MADE_HIGH && batch.padded() <= MADE_ROWS;
-        let few = hidden.n == MADE_OUTPUTS && last.outputs <= MADE_OF;
-        let made = crowded && relu && fits && few && (n_layers > 2 || !summed);
-        Self { n_layers, summed, made, crowded }
+        let fits = batch.high == RECOMPUTED_HIGH && batch.padded() <= RECOMPUTED_ROWS;
+        let few = hidden.n == RECOMPUTED_OUTPUTS && last.outputs <= RECOMPUTED_OF;
+        let recomputed = crowded && relu && fits && few && (n_layers > 2 || !summed);
+        Self { n_layers, summed, recomputed, crowded }
     }
 
     /// Whether the gradients of layer number `l` are summed in the order of passes.
@@ -72,14 +72,14 @@ impl Spared {
         self.summed && l == 0
     }
 
-    /// Whether derivatives by the sums of layer number `l` are made again where gradients are summed for a step.
-    pub(super) fn is_made(self, l: usize) -> bool {
-        self.made && l + 2 == self.n_layers
+    /// Whether derivatives by the sums of layer number `l` are recomputed where gradients are summed for a step.
+    pub(super) fn is_recomputed(self, l: usize) -> bool {
+        self.recomputed && l + 2 == self.n_layers
     }
 
     /// Whether its inputs are, too: they are outputs of a first layer that has few itself.
-    pub(super) fn makes_inputs(self) -> bool {
-        self.made && self.summed && self.n_layers == 3
+    pub(super) fn recomputes_inputs(self) -> bool {
+        self.recomputed && self.summed && self.n_layers == 3
     }
 }
 
@@ -90,12 +90,12 @@ impl Instead {
         batch: RowTiles,
         mut take: impl FnMut(usize) -> usize,
     ) -> Self {
-        let Spared { summed, made, crowded, .. } = model.spared;
+        let Omitted { summed, recomputed, crowded, .. } = model.omitted;
         let n = model.layers[0].n;
         Self {
             first: (summed && crowded).then(|| take(2 * batch.n * (FIRST_INPUTS + 1) * n)),
-            weights: made.then(|| take(MADE_OF * MADE_OUTPUTS)),
-            inputs: model.spared.makes_inputs().then(|| InputsShape {
+            weights: recomputed.then(|| take(RECOMPUTED_OF * RECOMPUTED_OUTPUTS)),
+            inputs: model.omitted.recomputes_inputs().then(|| InputsShape {
                 operands: take(FIRST_INPUTS * batch.padded()),
                 weights: take(FIRST_INPUTS * n),
                 biases: take(2 * n),

@@ -1,20 +1,22 @@
 // Gradients of eight tiles of weights, one below the other, whose derivatives are made here rather than kept: those by the sums
 // of a last hidden layer of relu are products of a few numbers, the derivatives by the outputs behind it and its weights, where
 // an output of relu is on. So bits come in their place, and a layer's inputs come once for all of its outputs. Where the
-// layer before is a first one with few inputs, its outputs are made again, too.
+// layer before is a first one with few inputs, its outputs are recomputed, too.
 
 // Rows at most.
-#define MADE_ROWS 256
+#define RECOMPUTED_ROWS 256
 // A row of inputs, of derivatives by outputs, and of bits, in bytes of shared memory.
-#define MADE_INPUTS 64
-#define MADE_OUTPUTS 16
-#define MADE_BITS 32
+#define RECOMPUTED_INPUTS 64
+#define RECOMPUTED_OUTPUTS 16
+#define RECOMPUTED_BITS 32
 // Of the operands that inputs are made of.
-#define MADE_OPERANDS 16
-static_assert(MADE_ROWS * (MADE_INPUTS + MADE_OUTPUTS + MADE_BITS + MADE_OPERANDS) <= STAGES_BYTES, "rows lie where stages do elsewhere");
+#define RECOMPUTED_OPERANDS 16
+static_assert(RECOMPUTED_ROWS * (RECOMPUTED_INPUTS + RECOMPUTED_OUTPUTS + RECOMPUTED_BITS + RECOMPUTED_OPERANDS) <=
+                  STAGES_BYTES,
+              "rows lie where stages do elsewhere");
 
 // What derivatives are made of; nothing where they are kept.
-struct Made {
+struct Recomputed {
     // Derivatives by at most 8 outputs [rows, stride].
     const Kept* d;
     int stride;
@@ -53,19 +55,21 @@ __device__ inline void copy_sixteen(unsigned int to, const void* from) {
 }
 
 // Starts to bring all rows. Rows of inputs have their parts of 16 bytes swapped, so that eight of them never meet in a bank.
-__device__ inline void fetch_made(const Slab& slab, const Made& made, unsigned int inputs) {
-    unsigned int outputs = inputs + MADE_ROWS * MADE_INPUTS, on = outputs + MADE_ROWS * MADE_OUTPUTS;
-    unsigned int operands = on + MADE_ROWS * MADE_BITS;
+__device__ inline void fetch_recomputed(const Slab& slab, const Recomputed& recomputed, unsigned int inputs) {
+    unsigned int outputs = inputs + RECOMPUTED_ROWS * RECOMPUTED_INPUTS;
+    unsigned int on = outputs + RECOMPUTED_ROWS * RECOMPUTED_OUTPUTS;
+    unsigned int operands = on + RECOMPUTED_ROWS * RECOMPUTED_BITS;
     int row = threadIdx.x;
-    if (row < slab.rows) copy_sixteen(outputs + MADE_OUTPUTS * row, made.d + row * made.stride);
-    if (row < slab.rows && made.operands) copy_sixteen(operands + MADE_OPERANDS * row, made.operands + 8 * row);
+    if (row < slab.rows) copy_sixteen(outputs + RECOMPUTED_OUTPUTS * row, recomputed.d + row * recomputed.stride);
+    if (row < slab.rows && recomputed.operands)
+        copy_sixteen(operands + RECOMPUTED_OPERANDS * row, recomputed.operands + 8 * row);
     for (int at = threadIdx.x; at < 2 * slab.rows; at += N_THREADS) {
-        copy_sixteen(on + 16 * at, made.on + at / 128 * made.on_step + at % 128 * 16);
+        copy_sixteen(on + 16 * at, recomputed.on + at / 128 * recomputed.on_step + at % 128 * 16);
     }
-    if (made.operands) return;
+    if (recomputed.operands) return;
     for (int at = threadIdx.x; at < 4 * slab.rows; at += N_THREADS) {
         int row = at / 4, part = at % 4;
-        copy_sixteen(inputs + MADE_INPUTS * row + 16 * (part ^ row / 2 % 4), slab.x + row * slab.k + 8 * part);
+        copy_sixteen(inputs + RECOMPUTED_INPUTS * row + 16 * (part ^ row / 2 % 4), slab.x + row * slab.k + 8 * part);
     }
 }
 
@@ -100,59 +104,60 @@ __device__ inline void make_outputs(unsigned int (&to)[4], uint2 weights, const 
 }
 
 // What a lane adds up.
-struct MadeSums {
+struct RecomputedSums {
     const char *inputs, *outputs, *on;
     uint2 weights[2];
 
-    __device__ inline MadeSums(const Made& made) {
+    __device__ inline RecomputedSums(const Recomputed& recomputed) {
         int warp = threadIdx.x / 32, lane = threadIdx.x % 32, matrix = lane / 8;
-        inputs = (const char*)shared + MADE_INPUTS * (lane % 8 + matrix % 2 * 8);
-        outputs = (const char*)shared + MADE_ROWS * MADE_INPUTS + 4 * lane;
+        inputs = (const char*)shared + RECOMPUTED_INPUTS * (lane % 8 + matrix % 2 * 8);
+        outputs = (const char*)shared + RECOMPUTED_ROWS * RECOMPUTED_INPUTS + 4 * lane;
         // Of rows 2 (lane % 4) and of sums lane / 4, whose neighbours share a word.
-        on = (const char*)shared + MADE_ROWS * (MADE_INPUTS + MADE_OUTPUTS) + 256 * warp + 64 * (lane % 4) + 8 * (lane / 8);
-        weights[0] = __ldcg(made.weights + 64 * warp + lane);
-        weights[1] = __ldcg(made.weights + 64 * warp + 32 + lane);
+        on = (const char*)shared + RECOMPUTED_ROWS * (RECOMPUTED_INPUTS + RECOMPUTED_OUTPUTS) + 256 * warp +
+             64 * (lane % 4) + 8 * (lane / 8);
+        weights[0] = __ldcg(recomputed.weights + 64 * warp + lane);
+        weights[1] = __ldcg(recomputed.weights + 64 * warp + 32 + lane);
     }
 
     // Adds 16 rows.
     __device__ inline void add(TileSums& sums, int group, bool with_bias) const {
         unsigned int part = threadIdx.x % 32 / 16 ^ threadIdx.x % 8 / 2, x[2][4];
-        unsigned int rows = shared_address(inputs + 16 * MADE_INPUTS * group);
+        unsigned int rows = shared_address(inputs + 16 * RECOMPUTED_INPUTS * group);
         load_turned(x[0], rows + 16 * part);
         load_turned(x[1], rows + 16 * (part ^ 2));
-        const unsigned int* by_outputs = (const unsigned int*)(outputs + 16 * MADE_OUTPUTS * group);
+        const unsigned int* by_outputs = (const unsigned int*)(outputs + 16 * RECOMPUTED_OUTPUTS * group);
         const unsigned int d[2] = {by_outputs[0], by_outputs[32]};
         // 64 rows lie together, 32 of them to a word, of which the next row has its own eight behind.
-        const unsigned int* bits = (const unsigned int*)(on + 64 * MADE_BITS * (group / 4) + group % 4 / 2 * 4);
+        const unsigned int* bits = (const unsigned int*)(on + 64 * RECOMPUTED_BITS * (group / 4) + group % 4 / 2 * 4);
         const unsigned int both[2] = {bits[0], bits[8]};
-        unsigned int made[4];
-        make_outputs(made, weights[0], d, both, group % 2 * 4);
-        add_outputs(sums.first, made, x, with_bias);
-        make_outputs(made, weights[1], d, both, group % 2 * 4 + 1);
-        add_outputs(sums.last, made, x, with_bias);
+        unsigned int recomputed[4];
+        make_outputs(recomputed, weights[0], d, both, group % 2 * 4);
+        add_outputs(sums.first, recomputed, x, with_bias);
+        make_outputs(recomputed, weights[1], d, both, group % 2 * 4 + 1);
+        add_outputs(sums.last, recomputed, x, with_bias);
     }
 };
 
 // The first layer's outputs of 32 columns, as the forward pass has them: a warp's share of all rows.
-struct MadeInputs {
+struct RecomputedInputs {
     uint2 weights[2];
     float2 biases[4];
 
-    __device__ inline MadeInputs(const Made& made) {
+    __device__ inline RecomputedInputs(const Recomputed& recomputed) {
         int lane = threadIdx.x % 32;
 #pragma unroll
-        for (int i = 0; i < 2; ++i) weights[i] = __ldcg(made.before + 32 * i + lane);
+        for (int i = 0; i < 2; ++i) weights[i] = __ldcg(recomputed.before + 32 * i + lane);
 #pragma unroll
-        for (int j = 0; j < 4; ++j) biases[j] = __ldcg((const float2*)made.biases + 4 * j + lane % 4);
+        for (int j = 0; j < 4; ++j) biases[j] = __ldcg((const float2*)recomputed.biases + 4 * j + lane % 4);
     }
 
     __device__ inline void make(int n_groups) const {
         int lane = threadIdx.x % 32, row = lane / 4;
         const unsigned int* operands =
-            (const unsigned int*)((const char*)shared + MADE_ROWS * (MADE_INPUTS + MADE_OUTPUTS + MADE_BITS)) + lane;
+            (const unsigned int*)((const char*)shared + RECOMPUTED_ROWS * (RECOMPUTED_INPUTS + RECOMPUTED_OUTPUTS + RECOMPUTED_BITS)) + lane;
         for (int group = threadIdx.x / 32; group < n_groups; group += N_WARPS) {
             const unsigned int x[4] = {operands[64 * group], operands[64 * group + 32], 0u, 0u};
-            char* to = (char*)shared + MADE_INPUTS * (16 * group + row) + 4 * (lane % 4);
+            char* to = (char*)shared + RECOMPUTED_INPUTS * (16 * group + row) + 4 * (lane % 4);
 #pragma unroll
             for (int j = 0; j < 4; ++j) {
                 float sums[4] = {};
@@ -161,7 +166,7 @@ struct MadeInputs {
 #pragma unroll
                 for (int i = 0; i < 2; ++i) {
                     float low = activated(RELU, sums[2 * i] + biases[j].x), high = activated(RELU, sums[2 * i + 1] + biases[j].y);
-                    *(unsigned int*)(part + 8 * MADE_INPUTS * i) = two_halves<true>(low, high);
+                    *(unsigned int*)(part + 8 * RECOMPUTED_INPUTS * i) = two_halves<true>(low, high);
                 }
             }
         }
@@ -170,15 +175,15 @@ struct MadeInputs {
 
 // Sums of the gradients of a warp's tile over all rows, in the order of other tiles'; calls begun() when rows are on their way.
 template <class Begun>
-__device__ inline TileSums sums_of_made(const Slab& slab, const Made& made, bool with_bias, Begun begun) {
-    fetch_made(slab, made, shared_address(shared));
+__device__ inline TileSums sums_of_recomputed(const Slab& slab, const Recomputed& recomputed, bool with_bias, Begun begun) {
+    fetch_recomputed(slab, recomputed, shared_address(shared));
     asm volatile("cp.async.commit_group;" ::: "memory");
     begun();
     asm volatile("cp.async.commit_group;" ::: "memory");
-    const MadeSums all(made);
+    const RecomputedSums all(recomputed);
     int n_groups = slab.rows / ROWS_AT_ONCE;
-    if (made.operands) {
-        const MadeInputs inputs(made);
+    if (recomputed.operands) {
+        const RecomputedInputs inputs(recomputed);
         asm volatile("cp.async.wait_group 1;" ::: "memory");
         __syncthreads();
         inputs.make(n_groups);
