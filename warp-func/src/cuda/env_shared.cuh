@@ -76,14 +76,14 @@ __device__ inline void warp_random_action(const WarpRun& run, const WarpArrays& 
 }
 
 // Lets a kernel that follows begin with what it does before it waits for this one.
-__device__ inline void warp_let_next_begin() {
+__device__ inline void warp_allow_next_kernel() {
 #if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.launch_dependents;");
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
 
 // Waits for the kernel before this one, if this one began before its end.
-__device__ inline void warp_wait_for_last() {
+__device__ inline void warp_wait_for_previous_kernel() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif

@@ -16,13 +16,13 @@ const MOST_SAMPLED: usize = 64;
 pub(super) const WARPS: usize = 8;
 
 /// The beginning of acting.
-const TURN_FIRST: &str = "    wait_for_last();
+const TURN_FIRST: &str = "    wait_for_previous_kernel();
     if (BLOCK == BLOCKS - 1u && threadIdx.x == 0) {
         turn_ring(m);
         __threadfence();
     }
     __syncthreads();
-    let_next_begin();
+    allow_next_kernel();
 ";
 
 /// Writes functions and counts what they need.
@@ -71,7 +71,8 @@ impl<'a> Emitter<'a> {
         };
         if segment.ops.contains(&Op::StoreIfDrawn) {
             // What is still made reads what the other segments write.
-            text += "    if (BLOCK == BLOCKS - 1u) store_now(m);\n    wait_for_last();\n";
+            text +=
+                "    if (BLOCK == BLOCKS - 1u) store_now(m);\n    wait_for_previous_kernel();\n";
         }
         if !segment.single.is_empty() && !turns {
             text += "    if (BLOCK == BLOCKS - 1u && threadIdx.x == 0) {\n";

@@ -55,10 +55,10 @@ impl Emitter<'_> {
             let slabs = self.slabs(passes, model, (part, layer));
             let (slabs, n) = (slabs.join(", "), slabs.len());
             let gradient = if parts > 1 { "m.gradient".into() } else { self.gradient(model) };
-            let by_twos = self.by_twos(model, part);
+            let pairwise = self.pairwise(model, part);
             format!(
                 "        const Slab slabs[] = {{{slabs}}};\n        Record take = {{{gradient} + part * {}ll, 0.0}};\n        \
-                 double squares = weight_tile(tile, slabs, {n}, part, {parts}, {by_twos}, take);\n{after}",
+                 double squares = weight_tile(tile, slabs, {n}, part, {parts}, {pairwise}, take);\n{after}",
                 layout.n_parameters
             )
         })
@@ -78,10 +78,10 @@ impl Emitter<'_> {
         self.each_tile(&models, 1, |model, part, layer| {
             let slabs = self.slabs(passes, model, (part, layer));
             let descent = self.descent(model, OptimiserId(o), follows);
-            let by_twos = self.by_twos(model, part);
+            let pairwise = self.pairwise(model, part);
             format!(
                 "        const Slab slabs[] = {{{}}};\n        auto take = {descent};\n        \
-                 weight_tile(tile, slabs, {}, part, 1, {by_twos}, take);\n",
+                 weight_tile(tile, slabs, {}, part, 1, {pairwise}, take);\n",
                 slabs.join(", "),
                 slabs.len()
             )
@@ -145,7 +145,7 @@ impl Emitter<'_> {
     }
 
     /// Whether the sums of a layer's gradients are in the order of first.cu.
-    fn by_twos(&self, model: ModelId, part: Part) -> bool {
+    fn pairwise(&self, model: ModelId, part: Part) -> bool {
         part == Part::Layer(0) && self.context.layout.model(model).omitted.is_summed(0)
     }
 

@@ -19,9 +19,9 @@ __device__ inline FirstSums operator+(const FirstSums& a, const FirstSums& b) {
     return sum;
 }
 
-// Of one, two or four times 16 rows, in the same order wherever their sums come together.
+// Of one, two or four times 16 rows: (16 + 16) + (16 + 16) of 64, wherever their sums come together.
 template <int N>
-__device__ inline FirstSums sum_by_twos(const FirstSums (&of)[N]) {
+__device__ inline FirstSums sum_pairwise(const FirstSums (&of)[N]) {
     if constexpr (N == 4) return (of[0] + of[1]) + (of[2] + of[3]);
     if constexpr (N == 2) return of[0] + of[1];
     if constexpr (N == 1) return of[0];
@@ -61,7 +61,7 @@ struct FirstParts {
             for (int i = 0; i < AT_ONCE; ++i) {
                 if (tile + i < tiles) part[i] = load(tile + i, sixteen);
             }
-            sums = sums + sum_by_twos(part);
+            sums = sums + sum_pairwise(part);
         }
         return sums;
     }
@@ -88,6 +88,6 @@ __device__ __noinline__ void sum_first_layer(const Half* d, const float* inputs,
             multiply_add<true>(biases, outputs, 0x3f803f80u, 0x3f803f80u);
             sums[h] = {{weights[0], weights[1], weights[2], weights[3]}, {biases[0], biases[2]}};
         }
-        to.store(tile, sixteen, sum_by_twos(sums));
+        to.store(tile, sixteen, sum_pairwise(sums));
     }
 }

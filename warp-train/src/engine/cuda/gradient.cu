@@ -207,17 +207,17 @@ typedef DescentBy<Constants> Descent;
 typedef DescentBy<ConstantsAhead> DescentAhead;
 
 // Adds what two neighbouring warps have put there to a sum, or by twos what both have.
-__device__ inline float add_two_warps(float sum, int warp, int i, bool by_twos) {
+__device__ inline float add_two_warps(float sum, int warp, int i, bool pairwise) {
     const float* of_warp = shared + (warp * SUMS + i) * 32 + threadIdx.x % 32;
     float first = of_warp[0], second = of_warp[SUMS * 32];
-    return by_twos ? sum + (first + second) : sum + first + second;
+    return pairwise ? sum + (first + second) : sum + first + second;
 }
 
-// Sums share `part` of `parts` of all slabs' rows, or `by_twos` all of 256 rows at most in the order of first.cu; a block's work.
+// Sums share `part` of `parts` of all slabs' rows, or `pairwise` all of 256 rows at most in the order of first.cu; a block's work.
 // Returns the sum of squares.
 template <class Take>
 __device__ __noinline__ double weight_tile(const WeightTile& tile, const Slab* slabs, int n_slabs, int part, int parts,
-                                     bool by_twos, Take take) {
+                                     bool pairwise, Take take) {
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     long long weights_at[2], bias_at = tile.bias + bias_of(warp, lane);
     bool has_weights[2];
@@ -238,11 +238,11 @@ __device__ __noinline__ double weight_tile(const WeightTile& tile, const Slab* s
     for (int i = 0; i < n_slabs; ++i) {
         long long n = slabs[i].rows / ROWS_AT_ONCE;
         int first = (int)(n * part / parts) + warp, to = (int)(n * (part + 1) / parts);
-        if (by_twos) {
+        if (pairwise) {
             first = 2 * warp;
             to = first + 2 < to ? first + 2 : to;
         }
-        add_rows(sums, slabs[i], first, to, tile.bias >= 0, by_twos);
+        add_rows(sums, slabs[i], first, to, tile.bias >= 0, pairwise);
     }
 #pragma unroll
     for (int i = 0; i < 32; ++i) shared[(warp * SUMS + i) * 32 + lane] = sums.weight(i);
@@ -255,7 +255,7 @@ __device__ __noinline__ double weight_tile(const WeightTile& tile, const Slab* s
     for (int other = 0; other < N_WARPS; other += 2) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-            two[i / 2][i % 2] = add_two_warps(two[i / 2][i % 2], other, 4 * warp + i, by_twos);
+            two[i / 2][i % 2] = add_two_warps(two[i / 2][i % 2], other, 4 * warp + i, pairwise);
         }
     }
 #pragma unroll
@@ -269,7 +269,7 @@ __device__ __noinline__ double weight_tile(const WeightTile& tile, const Slab* s
     if (has_bias) {
         float sum = 0.0f;
 #pragma unroll
-        for (int other = 0; other < N_WARPS; other += 2) sum = add_two_warps(sum, other, 32 + warp, by_twos);
+        for (int other = 0; other < N_WARPS; other += 2) sum = add_two_warps(sum, other, 32 + warp, pairwise);
         take.bias(bias_loaded, bias_at, sum);
     }
     __syncthreads();

@@ -44,9 +44,9 @@ __device__ inline void add_sums(WeightSums& to, const WeightSums& from) {
 
 // Adds rows 16 i of a slab, for i = first_group, and so on in steps of N_WARPS, up to `to`; or, by twos, those of two
 // neighbouring i, of which the second is summed by itself.
-__device__ inline void add_rows(WeightSums& sums, const Slab& slab, int first_group, int to, bool with_bias, bool by_twos) {
+__device__ inline void add_rows(WeightSums& sums, const Slab& slab, int first_group, int to, bool with_bias, bool pairwise) {
     constexpr int BUFFERS = 2;
-    int step = by_twos ? 1 : N_WARPS;
+    int step = pairwise ? 1 : N_WARPS;
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     Half *staged_d = (Half*)(shared + warp * SUMS * 32), *staged_x = staged_d + 16 * STAGED;
     uint4 d[BUFFERS][2], x[BUFFERS][2];
@@ -76,7 +76,7 @@ __device__ inline void add_rows(WeightSums& sums, const Slab& slab, int first_gr
             }
             __syncwarp();
             if (next < to) load(b, next);
-            if (b == 1 && by_twos) {
+            if (b == 1 && pairwise) {
                 WeightSums sixteen = {};
                 add_staged(sixteen, staged_d, staged_x, STAGED, with_bias);
                 add_sums(sums, sixteen);

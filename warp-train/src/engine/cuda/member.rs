@@ -5,7 +5,7 @@ use super::layout::{Layout, Machine};
 use super::memory::numbers;
 use super::op::{self, How, Op};
 use super::ranks::{self, Division};
-use super::schedule::{Part, cut, fuse};
+use super::schedule::{Part, cut, fuse, segments};
 use super::text::ProgramContext;
 use super::{CudaEngine, Setting};
 use crate::algorithm::{Algorithm, Plan, Planned, Variant};
@@ -57,13 +57,16 @@ impl Programs {
             Ok(cut(&if how.ranks { ops } else { fuse(&ops, plan) }, plan))
         });
         let mut updating = updating.collect::<Result<Vec<Vec<Part>>>>()?;
-        let stores = how.early && !mortal && policy.config.gradient_steps == 1;
+        let acting = op::acting(algorithm, kept)?;
+        // Blocks of acting that met would leave the barrier, which an update that begins early reads, as it must not yet be.
+        let is_short = segments(&acting, plan).len() == 1;
+        let stores = how.early && is_short && !mortal && policy.config.gradient_steps == 1;
         if stores {
             let first = updating.iter_mut().filter_map(|parts| parts.first_mut());
             first.for_each(|part| part.ops.insert(0, Op::StoreIfDrawn));
         }
         Ok(Self {
-            acting: op::acting(algorithm, kept)?,
+            acting,
             storing: how.storing(),
             updating,
             stores,

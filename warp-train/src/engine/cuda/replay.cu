@@ -33,9 +33,13 @@ struct Drawn {
     bool found;
 };
 
+// A counter that the kernel before has written, which may not have ended yet (early.cu): not from a cache that may have the
+// number before.
+__device__ inline unsigned int counter_now(const Memory& m, int number) { return __ldcg(m.counters + number); }
+
 __device__ inline Drawn draw_row(const Memory& m, unsigned int row) {
-    unsigned int head = m.counters[COUNTER_HEAD], size = m.counters[COUNTER_SIZE];
-    WarpDraw draw = warp_draw(seed_of(m), row, m.counters[COUNTER_UPDATES], WARP_PURPOSE_REPLAY);
+    unsigned int head = counter_now(m, COUNTER_HEAD), size = counter_now(m, COUNTER_SIZE);
+    WarpDraw draw = warp_draw(seed_of(m), row, counter_now(m, COUNTER_UPDATES), WARP_PURPOSE_REPLAY);
     draw = warp_draw_agent(&draw, POLICY);
     Drawn drawn = {};
 #pragma unroll 1
@@ -51,7 +55,7 @@ __device__ inline Drawn draw_row(const Memory& m, unsigned int row) {
 
 // Puts a drawn transition into row `row` of the batch; the work of SAMPLE_LANES.
 __device__ inline void sample_row(const Memory& m, unsigned int row) {
-    unsigned int head = m.counters[COUNTER_HEAD], size = m.counters[COUNTER_SIZE];
+    unsigned int head = counter_now(m, COUNTER_HEAD), size = counter_now(m, COUNTER_SIZE);
     if (size == 0) return;
 #if PRIORITISED
     unsigned int step = ring_step(head, size, m.picked[row] / N_ROWS), agent = m.picked[row] % N_ROWS;

@@ -291,8 +291,8 @@ impl ProgramContext<'_> {
             team => format!("__cluster_dims__({team}, 1, 1) "),
         };
         let body = bodies.join("    grid_sync(m.barrier, turn);\n");
-        // Acting may follow while the last blocks end.
-        let next = if self.stores(ops) { "    let_next_begin();\n" } else { "" };
+        // Acting may come to its place and wait there for the end of this.
+        let next = if self.stores(ops) { "    allow_next_kernel();\n" } else { "" };
         let turn = match bodies.len() {
             0 | 1 => "",
             _ => "    unsigned int turn = turn_of(m.barrier);\n",

@@ -42,14 +42,14 @@ __device__ inline void grid_sync(unsigned int* barrier, unsigned int& turn) {
 }
 
 // Lets a kernel that follows begin with what it does before it waits for this one.
-__device__ inline void let_next_begin() {
+__device__ inline void allow_next_kernel() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
 
 // Waits for the kernel before this one, and thereby for all that it waited for, if this one began before its end.
-__device__ inline void wait_for_last() {
+__device__ inline void wait_for_previous_kernel() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif

@@ -53,14 +53,14 @@ struct Ranks {
         unsigned long long tag = (unsigned long long)round << 32;
         LINK_STORE(to, tag | a, tag | b);
     }
-    // Pairs of numbers, from word `at` on, that the other ranks send this one in a round; zeros if one does not come.
+    // Pairs of numbers, from word `at` on, that the other ranks send this one in a round; zeros where one does not come.
     // Loads of all ranks are under way at once: a wait takes as long for many ranks as for one.
     template <u32 PAIRS>
     __device__ __forceinline__ void receive(u32 at, unsigned long long count, u32 (&words)[RANKS][2u * PAIRS]) const {
         u32 round = round_of(count);
         for (u32 poll = 1;; ++poll) {
             unsigned long long x[RANKS][2u * PAIRS];
-            bool all = true, over = poll % POLLS == 0u && is_over();
+            bool all = true;
 #pragma unroll
             for (u32 rank = 0; rank < RANKS; ++rank) {
                 if (rank == link.rank) continue;
@@ -73,11 +73,12 @@ struct Ranks {
                 if (rank == link.rank) continue;
 #pragma unroll
                 for (u32 i = 0; i < 2u * PAIRS; ++i) {
-                    all = all && (u32)(x[rank][i] >> 32) == round;
-                    words[rank][i] = over ? 0u : (u32)x[rank][i];
+                    bool here = (u32)(x[rank][i] >> 32) == round;
+                    all = all && here;
+                    words[rank][i] = here ? (u32)x[rank][i] : 0u;
                 }
             }
-            if (all || over) return;
+            if (all || (poll % POLLS == 0u && is_over())) return;
             LINK_RETRY();
         }
     }
@@ -133,8 +134,9 @@ struct Ranks {
         double sum = 0.0;
 #pragma unroll
         for (u32 rank = 0; rank < RANKS; ++rank) {
-            unsigned long long bits = (unsigned long long)words[rank][1] << 32 | words[rank][0];
-            double x = rank == link.rank ? mine : __longlong_as_double((long long)bits);
+            double x = mine;
+            if (rank != link.rank)
+                x = __longlong_as_double((long long)((unsigned long long)words[rank][1] << 32 | words[rank][0]));
             sum = rank == 0u ? x : sum + x;
         }
         return sum;
