@@ -9,6 +9,8 @@ use std::fmt::Write;
 use warp_core::by_value::declared;
 use warp_core::{DType, EnvSpec, GroupSpec, Layout, Space};
 
+/// How kernels begin while the one before them runs.
+pub const NEXT_KERNEL: &str = include_str!("next_kernel.cuh");
 const SHARED: &str = include_str!("env_shared.cuh");
 const THREAD: &str = include_str!("env_thread.cu");
 const TEAM: &str = include_str!("env_team.cu");
@@ -98,7 +100,7 @@ impl EnvKernels {
             Layout::ThreadPerReplica => ("env_thread.cu", THREAD),
             Layout::TeamPerReplica => ("env_team.cu", TEAM),
         };
-        let kernels = format!("{SHARED}\n#line 1 \"{name}\"\n{layout}");
+        let kernels = format!("{NEXT_KERNEL}\n{SHARED}\n#line 1 \"{name}\"\n{layout}");
         Source {
             name: format!("{} ({name})", self.file),
             ..self.source("env_shared.cuh", &kernels)

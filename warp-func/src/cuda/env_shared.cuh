@@ -75,20 +75,6 @@ __device__ inline void warp_random_action(const WarpRun& run, const WarpArrays& 
     }
 }
 
-// Lets a kernel that follows begin with what it does before it waits for this one.
-__device__ inline void warp_allow_next_kernel() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
-}
-
-// Waits for the kernel before this one, if this one began before its end.
-__device__ inline void warp_wait_for_previous_kernel() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-
 // Counts what the only block has done.
 __device__ inline void warp_count(const WarpArrays& a, unsigned int steps) {
     if (steps == 0u) return;

@@ -397,8 +397,8 @@ __device__ inline void warp_step_block(const WarpTables& tables, const WarpArray
 // `counts`: steps that a block by itself counts.
 extern "C" __global__ void WARP_TEAM_BOUNDS warp_step(WarpTables tables, WarpArrays a,
                                                       WarpRun run, unsigned int counts) {
-    warp_allow_next_kernel();
-    warp_wait_for_previous_kernel();
+    allow_next_kernel();
+    wait_for_previous_kernel();
     warp_step_block(tables, a, run, blockIdx.x);
     warp_count(a, counts);
 }

@@ -206,8 +206,8 @@ __device__ inline void warp_step_block(const WarpTables& tables, const WarpArray
 #if WARP_HAS_STEP
 // `counts`: steps that a block by itself counts.
 extern "C" __global__ void warp_step(WarpTables tables, WarpArrays a, WarpRun run, unsigned int counts) {
-    warp_allow_next_kernel();
-    warp_wait_for_previous_kernel();
+    allow_next_kernel();
+    wait_for_previous_kernel();
     warp_step_block(tables, a, run, blockIdx.x);
     warp_count(a, counts);
 }

@@ -31,7 +31,7 @@ pub use cache::{folder as cache_folder, machine_code, problem as cache_problem};
 pub use compiler::{Build, Source, compile, nvrtc_version};
 pub use device_envs::DeviceEnvs;
 pub use env::CudaVecEnv;
-pub use env_kernels::{EnvKernels, ExecutorPart, env_kernels};
+pub use env_kernels::{EnvKernels, ExecutorPart, NEXT_KERNEL, env_kernels};
 pub use given::{GivenArray, NumberKind, Tensor};
 pub use kernel_args::{KernelArgs, Members};
 pub use kernels::{KernelSeconds, Kernels, Module};

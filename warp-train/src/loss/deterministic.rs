@@ -98,7 +98,7 @@ pub fn outputs(output: &[f32], layout: &mut [f32]) {
     }
 }
 
-row_functions! { "deterministic.cu" once;
+row_functions! { "deterministic.cu" repeatable;
     SQUASH = squash(; output; action);
     SMOOTH = smooth draw (target_noise, target_noise_clip; output; action);
     CRITIC_LOSS = critic_loss(share; reward, discount, weight, next_q, q; d_q, loss, error);

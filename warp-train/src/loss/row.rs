@@ -84,8 +84,8 @@ pub struct RowFunction {
     pub reads: &'static [&'static str],
     /// Columns that are written: `&mut [f32]` each.
     pub writes: &'static [&'static str],
-    /// Whether it writes each of their numbers once and reads none, so that several may do the same at the same time.
-    pub once: bool,
+    /// Whether several threads may do the same at the same time: it writes each number once, and reads none that it writes.
+    pub repeatable: bool,
     /// Runs it over some rows on the host.
     pub run: fn(Rows<'_, '_>),
 }
@@ -115,17 +115,17 @@ impl RowFunction {
 /// parameters, in their order; `draw` before them if the first parameter is `&mut Draw`.
 ///
 /// The file beside it that is named first has their CUDA code, which `warp translate` makes of the Rust
-/// file; without a name the functions run on processors alone. `once` behind it: they write each number once, and read
+/// file; without a name the functions run on processors alone. `repeatable` behind it: they write each number once, and read
 /// none that they write.
 #[macro_export]
 macro_rules! row_functions {
     ($text:literal; $($functions:tt)*) => {
         $crate::row_functions!(@all include_str!($text), false; $($functions)*);
     };
-    ($text:literal once; $($functions:tt)*) => {
+    ($text:literal repeatable; $($functions:tt)*) => {
         $crate::row_functions!(@all include_str!($text), true; $($functions)*);
     };
-    (@all $text:expr, $once:expr; $($id:ident = $name:ident $($draw:ident)? (
+    (@all $text:expr, $repeatable:expr; $($id:ident = $name:ident $($draw:ident)? (
         $($cell:ident),*; $($read:ident),*; $($write:ident),*
     );)*) => {$(
         #[doc = concat!("[`", stringify!($name), "`] as a row function.")]
@@ -136,7 +136,7 @@ macro_rules! row_functions {
             cells: &[$(stringify!($cell)),*],
             reads: &[$(stringify!($read)),*],
             writes: &[$(stringify!($write)),*],
-            once: $once,
+            repeatable: $repeatable,
             run: |rows| {
                 let $crate::loss::row::Rows { n, cells, reads, writes, draws: _draws } = rows;
                 let ([$($cell),*], [$($read),*], [$($write),*]) = (cells, reads, writes) else {
@@ -183,13 +183,13 @@ mod tests {
     }
 
     #[test]
-    fn functions_that_write_once_do_not_read_what_they_write() {
+    fn repeatable_functions_write_once_and_do_not_read_what_they_write() {
         use deterministic as d;
         let of_sac = [&sac::DRAW_ACTION, &sac::CRITIC_LOSS, &sac::ACTOR_LOSS, &sac::ACTOR_GRADIENT];
         let others = [&sac::TEMPERATURE_LOSS, &sac::ACT, &d::ACTOR_GRADIENT, &d::ACTOR_LOSS];
         let twins = [&d::TWIN_CRITIC_LOSS, &d::CRITIC_LOSS, &d::SMOOTH, &d::SQUASH, &d::OUTPUTS];
         for function in of_sac.into_iter().chain(others).chain(twins) {
-            assert!(function.once);
+            assert!(function.repeatable);
             writes_once(function);
         }
     }

@@ -148,7 +148,7 @@ pub fn act(
     }
 }
 
-row_functions! { "sac.cu" once;
+row_functions! { "sac.cu" repeatable;
     DRAW_ACTION = draw_action draw (log_std_min, log_std_max; output; action, noise, log_prob);
     CRITIC_LOSS = critic_loss(
         share;

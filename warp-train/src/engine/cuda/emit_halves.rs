@@ -20,7 +20,7 @@ impl Emitter<'_> {
             }
             let shape = self.context.layout.pass(id);
             // Gradients need all that a layer reads, slopes only what a hidden one writes.
-            let recomputed = shape.instead.inputs.filter(|_| wanted == Wanted::Step);
+            let recomputed = shape.instead.inputs.filter(|_| wanted == Wanted::ParametersForStep);
             let is_kept = |l: usize| {
                 (pass.learns() && (recomputed.is_none() || l != 1)) || (pass.back.is_some() && l > 0 && shape.on[l].is_none())
             };
@@ -72,12 +72,14 @@ impl Emitter<'_> {
             // Derivatives by weights need those by sums, those by inputs do not.
             let omitted = self.context.layout.model(pass.model).omitted;
             let kept = |l: usize| match wanted {
-                Wanted::Step
+                Wanted::ParametersForStep
                     if omitted.is_recomputed(l) || (l == 0 && shape.instead.first.is_some()) =>
                 {
                     NOWHERE.into()
                 }
-                Wanted::Parameters | Wanted::Step => self.kept(shape.deltas[l], layers[l].n),
+                Wanted::Parameters | Wanted::ParametersForStep => {
+                    self.kept(shape.deltas[l], layers[l].n)
+                }
                 Wanted::Input => NOWHERE.into(),
             };
             // Derivatives by the layer before an output layer of one column are products of two numbers.
@@ -86,12 +88,13 @@ impl Emitter<'_> {
             if !is_single {
                 text = self.put_columns::<true>(&[back.d_output], &kept(layers.len() - 1), head.n);
             }
-            let first = shape.instead.first.filter(|_| wanted == Wanted::Step);
+            let first = shape.instead.first.filter(|_| wanted == Wanted::ParametersForStep);
             if first.is_some() {
                 let (from, k) = (self.kept(shape.inputs[0], layers[0].k), layers[0].k);
                 let _ = writeln!(text, "        put_first_inputs({from}, {k}, parts);");
             }
-            if let Some(to) = shape.instead.weights.filter(|_| wanted == Wanted::Step) {
+            if let Some(to) = shape.instead.weights.filter(|_| wanted == Wanted::ParametersForStep)
+            {
                 text += &keep_weights(head.packed_back, to, head.k);
             }
             if !is_single {

@@ -60,7 +60,9 @@ impl Emitter<'_> {
         let shape = self.context.layout.pass(id);
         let Some(back) = &pass.back else { return String::new() };
         let kept = |l: usize| match wanted {
-            Wanted::Parameters | Wanted::Step => self.kept(shape.deltas[l], layers[l].n),
+            Wanted::Parameters | Wanted::ParametersForStep => {
+                self.kept(shape.deltas[l], layers[l].n)
+            }
             Wanted::Input => NOWHERE.into(),
         };
         let slopes = |l: usize| {

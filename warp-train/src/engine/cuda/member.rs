@@ -43,12 +43,21 @@ struct Programs {
     packing: Option<Vec<Op>>,
 }
 
+/// What of a run decides which programs there are, beside its plan.
+#[derive(Debug, Clone, Copy)]
+struct RunShape<'a> {
+    layout: &'a Layout,
+    division: Division,
+    /// Whether agents can leave before their episode ends.
+    mortal: bool,
+}
+
 impl Programs {
     fn new(
         policy: &PolicyPlan,
         algorithm: &dyn Algorithm,
         plan: &Plan,
-        (layout, division, mortal): (&Layout, Division, bool),
+        RunShape { layout, division, mortal }: RunShape<'_>,
     ) -> Result<Self> {
         let (kept, how) = (policy.config.to_train, How::of(plan, layout, division));
         let updating = (0..algorithm.n_variants()).map(|variant| {
@@ -107,8 +116,8 @@ pub(crate) fn sources_of(
     let Planned { plan, algorithm } = planned(config, policy)?;
     let (plan, division) = (setting.part(plan), setting.division());
     let layout = Layout::new(&plan, setting.place.n_rows, machine, setting.precision);
-    let mortal = setting.agents.mortal;
-    let programs = Programs::new(policy, &*algorithm, &plan, (&layout, division, mortal))?;
+    let shape = RunShape { layout: &layout, division, mortal: setting.agents.mortal };
+    let programs = Programs::new(policy, &*algorithm, &plan, shape)?;
     let (plan, layout, runs) = (&plan, &layout, machine.runs());
     let Setting { place, agents, .. } = &setting;
     let context = ProgramContext { plan, layout, place, agents, runs, division, machine };
@@ -134,8 +143,9 @@ impl Member {
         let division = setting.division();
         let mut engine = CudaEngine::new(plan, setting, (&seeds, envs))?;
         engine.join(joining)?;
-        let layout = (&engine.layout, division, engine.agents.mortal);
-        let programs = Programs::new(&policy, &*algorithm, &engine.plan, layout)?;
+        let mortal = engine.agents.mortal;
+        let shape = RunShape { layout: &engine.layout, division, mortal };
+        let programs = Programs::new(&policy, &*algorithm, &engine.plan, shape)?;
         engine.prepare(&programs.all())?;
         let (updates, warming_up) = (0, true);
         Ok(Self { policy, algorithm, engine, programs, updates, warming_up })

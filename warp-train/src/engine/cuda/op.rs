@@ -76,8 +76,8 @@ pub(super) struct Follow {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Wanted {
     Parameters,
-    /// The same, where [`Op::Learn`] takes all.
-    Step,
+    /// The same, where [`Op::Learn`] takes them all for a step: less needs to be kept.
+    ParametersForStep,
     Input,
 }
 
@@ -170,8 +170,11 @@ impl Op {
     /// Whether several blocks can do it at the same time: they write the same.
     pub(super) fn can_repeat(&self, plan: &Plan) -> bool {
         let Touched { reads, writes } = self.touches(plan);
-        let once = if let Self::Rows(id) = self { plan.rows[id.0].function.once } else { true };
-        once && !writes.iter().any(|thing| reads.contains(thing))
+        let repeatable = match self {
+            Self::Rows(id) => plan.rows[id.0].function.repeatable,
+            _ => true,
+        };
+        repeatable && !writes.iter().any(|thing| reads.contains(thing))
     }
 
     fn touches(&self, plan: &Plan) -> Touched {

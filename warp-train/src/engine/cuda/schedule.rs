@@ -126,7 +126,7 @@ fn for_step(op: Op, learned: &[PassId], plan: &Plan) -> Vec<Op> {
     }
     let otherwise = |id: &PassId| plan.passes[id.0].learns() && !learned.contains(id);
     let (rest, step): (Vec<_>, Vec<_>) = passes.iter().copied().partition(otherwise);
-    let parts = [(step, Wanted::Step), (rest, Wanted::Parameters)];
+    let parts = [(step, Wanted::ParametersForStep), (rest, Wanted::Parameters)];
     let parts = parts.into_iter().filter(|(passes, _)| !passes.is_empty());
     parts.map(|(passes, wanted)| of(passes, wanted)).collect()
 }
@@ -264,8 +264,13 @@ mod tests {
     }
 
     fn n_for_steps(ops: &[Op]) -> usize {
-        let is =
-            |op: &&Op| matches!(op, Op::Forward(_, Wanted::Step) | Op::Deltas(_, Wanted::Step));
+        let is = |op: &&Op| {
+            matches!(
+                op,
+                Op::Forward(_, Wanted::ParametersForStep)
+                    | Op::Deltas(_, Wanted::ParametersForStep)
+            )
+        };
         ops.iter().filter(is).count()
     }
 
@@ -283,7 +288,7 @@ mod tests {
             (0..plan.passes.len()).filter(|i| plan.passes[*i].learns()).map(PassId).collect();
         let (first, rest) = learning.split_at(1);
         let parts = for_step(Op::Forward(learning.clone(), Wanted::Parameters), first, &plan);
-        let step = Op::Forward(first.to_vec(), Wanted::Step);
+        let step = Op::Forward(first.to_vec(), Wanted::ParametersForStep);
         assert_eq!(parts, [step, Op::Forward(rest.to_vec(), Wanted::Parameters)]);
     }
 

@@ -17,7 +17,7 @@ use crate::model::LAYER_NORM_EPSILON;
 use crate::optimiser::UpdateRule;
 use std::fmt::Write;
 use warp_core::EnvSpec;
-use warp_func::cuda::{Launch, Source};
+use warp_func::cuda::{Launch, NEXT_KERNEL, Source};
 
 const TILE: &str = include_str!("tile.cu");
 const SINGLE: &str = include_str!("single.cu");
@@ -110,7 +110,7 @@ impl ProgramContext<'_> {
         }
         let products: &[&str] =
             if self.layout.half { &[PACKED, HALF, HALF_SUMS, SINGLE_BACK] } else { &[SINGLE] };
-        text += &[&[TILE][..], products, &[GRADIENT][..]].concat().join("\n");
+        text += &[&[NEXT_KERNEL, TILE][..], products, &[GRADIENT][..]].concat().join("\n");
         if self.layout.models.iter().any(|model| !model.norms.is_empty()) {
             let _ = writeln!(text, "#define NORM_EPSILON {LAYER_NORM_EPSILON:?}f");
             text += NORM;
@@ -290,12 +290,12 @@ impl ProgramContext<'_> {
             1 => String::new(),
             team => format!("__cluster_dims__({team}, 1, 1) "),
         };
-        let body = bodies.join("    grid_sync(m.barrier, turn);\n");
+        let body = bodies.join("    grid_sync(m.barrier, phase);\n");
         // Acting may come to its place and wait there for the end of this.
         let next = if self.stores(ops) { "    allow_next_kernel();\n" } else { "" };
-        let turn = match bodies.len() {
+        let phase = match bodies.len() {
             0 | 1 => "",
-            _ => "    unsigned int turn = turn_of(m.barrier);\n",
+            _ => "    unsigned int phase = phase_of(m.barrier);\n",
         };
         let (parameter, of_run) = match self.runs {
             1 => ("const __grid_constant__ Memory one", "one"),
@@ -303,7 +303,7 @@ impl ProgramContext<'_> {
         };
         format!(
             "extern \"C\" __global__ void {cluster}__launch_bounds__({THREADS}, 2) {KERNEL}(\
-             {parameter}) {{\n    begin({of_run});\n{next}{turn}{body}}}\n"
+             {parameter}) {{\n    begin({of_run});\n{next}{phase}{body}}}\n"
         )
     }
 

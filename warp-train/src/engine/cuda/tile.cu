@@ -19,15 +19,15 @@ __device__ inline void team_sync() {
 }
 
 // The barrier's highest bit before a round that this block has not come to yet.
-__device__ inline unsigned int turn_of(const unsigned int* barrier) {
+__device__ inline unsigned int phase_of(const unsigned int* barrier) {
     unsigned int now;
     asm volatile("ld.relaxed.gpu.u32 %0, [%1];" : "=r"(now) : "l"(barrier) : "memory");
     return now & 0x80000000u;
 }
 
-// Waits for all blocks of the run. Every round turns the highest bit of `barrier` and leaves the others at 0; `turn` is
+// Waits for all blocks of the run. Every round turns the highest bit of `barrier` and leaves the others at 0; `phase` is
 // what it was before.
-__device__ inline void grid_sync(unsigned int* barrier, unsigned int& turn) {
+__device__ inline void grid_sync(unsigned int* barrier, unsigned int& phase) {
     __syncthreads();
     if (threadIdx.x == 0) {
         unsigned int add = BLOCK == 0 ? 0x80000000u - (BLOCKS - 1u) : 1u, now;
@@ -35,24 +35,10 @@ __device__ inline void grid_sync(unsigned int* barrier, unsigned int& turn) {
         asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(barrier), "r"(add) : "memory");
         do {
             asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(now) : "l"(barrier) : "memory");
-        } while (((turn ^ now) & 0x80000000u) == 0u);
+        } while (((phase ^ now) & 0x80000000u) == 0u);
     }
-    turn ^= 0x80000000u;
+    phase ^= 0x80000000u;
     __syncthreads();
-}
-
-// Lets a kernel that follows begin with what it does before it waits for this one.
-__device__ inline void allow_next_kernel() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
-}
-
-// Waits for the kernel before this one, and thereby for all that it waited for, if this one began before its end.
-__device__ inline void wait_for_previous_kernel() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
 }
 
 // What becomes of a product.

@@ -62,20 +62,6 @@ __device__ inline void wide_copy_places(const WidePlaces* from, WidePlaces* to) 
     }
 }
 
-// Some kernels begin while the one before them runs, and do first what does not depend on it. That one lets them, and they
-// wait for its end, and thereby for the end of all that it waited for itself. Where it lets them before it has waited,
-// those that it waits for may still run, too.
-__device__ inline void wide_allow_next_kernel() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
-}
-__device__ inline void wide_wait_for_previous_kernel() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-
 // Keeps loads of numbers from being moved behind branches that follow, where each would be waited for by itself.
 template <int N> __device__ inline void wide_loaded(float (&x)[N]) {
     #pragma unroll

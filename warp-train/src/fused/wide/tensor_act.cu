@@ -347,7 +347,7 @@ extern "C" __global__ __launch_bounds__(256, T_BLOCKS) void wide_tensor_act(
     wide_copy_places(step.places, &own_places);
     t_load_weights<T_DEPTH + 1>(shared, args.image, args.biases, own_biases, barriers);
     // Whatever comes before this may be done while the environment's step still runs.
-    wide_wait_for_previous_kernel();
+    wait_for_previous_kernel();
     unsigned int base = t_shared(shared);
     int warp = threadIdx.x / 32, warps = blockDim.x / 32, lane = threadIdx.x % 32;
     unsigned char* scratch = all_scratch + warp * T_SCRATCH;

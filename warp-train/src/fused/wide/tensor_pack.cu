@@ -52,7 +52,7 @@ __device__ inline void t_pack_weights(const PackArgs& a, unsigned int at) {
 // Biases [T_BIASES] and the image of the weights, from the parameters; one thread per 16 bytes.
 extern "C" __global__ void wide_pack(const PackArgs a) {
     unsigned int at = blockIdx.x * blockDim.x + threadIdx.x;
-    wide_wait_for_previous_kernel();
+    wait_for_previous_kernel();
     if (at < T_BIASES) a.biases[at] = t_bias_of(a, (int)at);
     if (at * 16 < T_IMAGE) t_pack_weights(a, at * 16);
 }

@@ -23,11 +23,11 @@ use crate::model::Activation;
 use crate::optimiser::UpdateRule;
 use std::fmt::Write;
 use warp_core::{EnvSpec, LimitEnds};
-use warp_func::cuda::Source;
+use warp_func::cuda::{NEXT_KERNEL, Source};
 use warp_sample::kernel_text::{SAMPLE_CUH, layout_text};
 
 /// What every text begins with.
-const ROWS: [&str; 2] = [include_str!("state.cu"), include_str!("rows.cu")];
+const ROWS: [&str; 3] = [NEXT_KERNEL, include_str!("state.cu"), include_str!("rows.cu")];
 const GENERAL: [&str; 5] = [
     include_str!("normalise.cu"),
     CELLS,

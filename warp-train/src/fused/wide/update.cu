@@ -109,7 +109,7 @@ extern "C" __global__ void wide_begin_minibatch(const BeginMinibatchArgs a) {
         scale = 1.0 / (sqrt((spread > 0.0 ? spread : 0.0) / (n - 1.0)) + 1e-8);
     }
     // Until here, nothing is read that the last minibatch's step writes; it still reads what follows.
-    wide_wait_for_previous_kernel();
+    wait_for_previous_kernel();
     a.state->begin = begin;
     a.state->end = end;
     a.state->whole = whole;
@@ -203,7 +203,7 @@ extern "C" __global__ __launch_bounds__(256) void wide_losses(const LossesArgs a
 // Where copies are many, `lanes` threads share a parameter's.
 extern "C" __global__ __launch_bounds__(256) void wide_reduce(const ReduceArgs a) {
     __shared__ float sums[256];
-    wide_allow_next_kernel();
+    allow_next_kernel();
     unsigned int width = 256 / a.lanes, lane = threadIdx.x / width, column = threadIdx.x % width;
     unsigned int i = blockIdx.x * width + column, n = a.state->whole;
     float sum = 0.0f;
@@ -239,7 +239,7 @@ extern "C" __global__ __launch_bounds__(256) void wide_sum_copies(const SumCopie
 // losses of so many blocks.
 extern "C" __global__ void wide_factors(const FactorsArgs a) {
     __shared__ double powers[2];
-    wide_allow_next_kernel();
+    allow_next_kernel();
     // They take long, so warps begin with them that have less to add than the first.
     if (!P_RMSPROP && threadIdx.x >= 192 && threadIdx.x % 32 == 0) {
         double t = a.state->optimiser_steps + 1u;
@@ -263,7 +263,7 @@ extern "C" __global__ void wide_factors(const FactorsArgs a) {
             for (int k = 0; k < 5; ++k) sums[k] += losses[i * 5 + k];
         }
     }
-    wide_wait_for_previous_kernel();
+    wait_for_previous_kernel();
     #pragma unroll 8
     for (unsigned int i = threadIdx.x; i < a.blocks; i += 256) sums[5] += a.squares[i];
     wide_block_sums(sums);
@@ -289,12 +289,12 @@ extern "C" __global__ void wide_factors(const FactorsArgs a) {
 // One step of Adam or RMSprop. A step size of 0 may also be a learning rate of 0, where moments still move;
 // nothing moves without samples or with a gradient that is not finite.
 extern "C" __global__ void wide_descend(const DescendArgs a) {
-    wide_allow_next_kernel();
+    allow_next_kernel();
     unsigned int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= a.n_parameters) return;
     // Only steps write these, and the last one has ended.
     float m = a.exp_avg[i], v = a.exp_avg_sq[i], w = a.parameters[i];
-    wide_wait_for_previous_kernel();
+    wait_for_previous_kernel();
     // All is read before anything is decided or written, since later loads would wait for that.
     float g = a.gradient[i], root = a.state->bias_correction2_sqrt;
     if (a.state->fault != 0 || a.state->whole == 0) return;
