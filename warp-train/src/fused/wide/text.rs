@@ -26,8 +26,9 @@ use warp_core::{EnvSpec, LimitEnds};
 use warp_func::cuda::{NEXT_KERNEL, Source};
 use warp_sample::kernel_text::{SAMPLE_CUH, layout_text};
 
+const STATE: &str = include_str!("state.cu");
 /// What every text begins with.
-const ROWS: [&str; 3] = [NEXT_KERNEL, include_str!("state.cu"), include_str!("rows.cu")];
+const ROWS: [&str; 3] = [NEXT_KERNEL, STATE, include_str!("rows.cu")];
 const GENERAL: [&str; 5] = [
     include_str!("normalise.cu"),
     CELLS,
@@ -133,7 +134,7 @@ pub(super) fn general(
         text += &layers::constants(network);
         text += ACT_FEW;
     }
-    let spread = spread::source(constants(config, number, network) + ROWS[0]);
+    let spread = spread::source(constants(config, number, network) + STATE);
     let general = [with_samplers("wide.cu", text), with_samplers("wide_update.cu", update)];
     general.into_iter().chain(learns).chain([spread]).collect()
 }
