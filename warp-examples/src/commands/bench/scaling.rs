@@ -1,7 +1,9 @@
-//! `warp bench --train --gpus N`: training on several GPUs, compared with training on one of them.
+//! `warp bench --train --gpus N`: training on several GPUs, compared with each of them training by itself.
 //!
-//! Pairs of measurements alternate, a single GPU and then all of them, so that a disturbance of the machine
-//! affects both; the median of the pairs' ratios is reported, with the smallest and the largest.
+//! Pairs of measurements alternate, every GPU by itself, all at the same time, and then all of them together, so that a
+//! disturbance of the machine affects both; the median of the pairs' ratios is reported, with the smallest and the
+//! largest. GPUs of one model may differ by some percent, and together all wait for the slowest, so its rate is reported,
+//! too.
 
 use super::train::{Place, command_line, configurations};
 use super::{BenchArgs, print_json, say};
@@ -25,20 +27,24 @@ const WARM_UP: u64 = 3;
 /// The result for one number of replicas.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Scaling {
-    /// Replicas of the GPU that trains alone.
+    /// Replicas of a GPU that trains alone.
     replicas: usize,
     /// Replicas of all GPUs together.
     all_replicas: usize,
     gpus: usize,
-    /// Environment steps per second of one GPU alone, median of the pairs.
+    /// Environment steps per second of one GPU alone, the mean of all, median of the pairs.
     alone: f64,
+    /// The same of the slowest GPU.
+    slowest: f64,
     /// The same of all GPUs together.
     together: f64,
     /// How many times as fast they are: median, smallest and largest of the pairs.
     times: f64,
     least: f64,
     most: f64,
-    /// Microseconds of an iteration of one GPU alone, and of all of them together.
+    /// How many times as fast as the slowest, median of the pairs.
+    times_slowest: f64,
+    /// Microseconds of an iteration of the slowest GPU alone, and of all of them together.
     alone_us: f64,
     together_us: f64,
     /// Minibatches of an iteration, of all policies: gradients are summed after each.
@@ -62,7 +68,7 @@ pub(super) fn execute(args: &BenchArgs, gpus: &str, registry: &Registry) -> Resu
     let kind = if args.strong { "the same replicas, divided" } else { "as many replicas on each" };
     say(&format!("{}, {} GPUs, {kind}, median of {PAIRS} pairs", args.target, ranks.size()))?;
     for one in &found {
-        let Scaling { replicas, gpus, alone, together, times, least, most, .. } = one;
+        let Scaling { replicas, gpus, alone, slowest, together, times, least, most, .. } = one;
         let percent = |times: &f64| 100.0 * times / *gpus as f64;
         say(&format!(
             "{replicas:>8} replicas  one {}steps/s, {gpus} {}steps/s: {times:.3} times, {:.1} % ({:.1} to {:.1} %)",
@@ -74,21 +80,35 @@ pub(super) fn execute(args: &BenchArgs, gpus: &str, registry: &Registry) -> Resu
         ))?;
         if let Some(us) = one.per_minibatch_us {
             say(&format!(
-                "{:17}  an iteration takes {:.0} us, that of one {:.0} us: {us:.2} us for each of {} minibatches",
+                "{:17}  an iteration takes {:.0} us, that of the slowest {:.0} us: {us:.2} us for each of {} minibatches",
                 "", one.together_us, one.alone_us, one.minibatches
             ))?;
         }
+        say(&format!(
+            "{:17}  the slowest GPU by itself {}steps/s: {:.1} % of {gpus} times that",
+            "",
+            short(*slowest),
+            percent(&one.times_slowest)
+        ))?;
     }
     Ok(Outcome::Done)
 }
 
-/// What a rank has: its part of the common run, and on the first rank one of its own.
+/// What a rank has: a run of its own, and its part of the common one.
 struct Pair {
     world: World,
-    alone: Option<Trainer>,
+    alone: Trainer,
     together: Trainer,
     strong: bool,
-    rates: Vec<[f64; 2]>,
+    rates: Vec<Rates>,
+}
+
+/// Environment steps per second that a pair measured.
+struct Rates {
+    /// Of a GPU by itself: the mean of all, and the slowest.
+    alone: f64,
+    slowest: f64,
+    together: f64,
 }
 
 fn on_rank(
@@ -119,53 +139,54 @@ impl Pair {
         }
         let (mut together, _) = place.trainer(all.on_rank(world.clone())?)?;
         together.prepare()?;
-        let alone = world.is_first().then(|| place.trainer(config)).transpose()?;
-        let (world, rates) = (world.clone(), Vec::new());
-        Ok(Self { world, alone: alone.map(|(trainer, _)| trainer), together, strong, rates })
+        let (alone, _) = place.trainer(config)?;
+        Ok(Self { world: world.clone(), alone, together, strong, rates: Vec::new() })
     }
 
     fn measure(mut self, seconds: f64) -> Result<Scaling> {
         let each = seconds / (2 * PAIRS) as f64;
         for pair in 0..=PAIRS {
-            let alone = match &mut self.alone {
-                Some(trainer) => rate(trainer, &World::default(), each)?,
-                None => 0.0,
-            };
-            self.world.all_gather_within("a GPU that is measured alone", &[], PATIENCE)?;
+            self.world.all_gather_within("the beginning of a pair", &[], PATIENCE)?;
+            let mine = rate(&mut self.alone, &World::default(), each)?;
+            let alone = self.world.all_gather_f64("the rate of a GPU by itself", &[mine])?;
             let together = rate(&mut self.together, &self.world, each)?;
             // The first pair warms up.
             if pair > 0 {
-                self.rates.push([alone, together]);
+                self.rates.push(Rates {
+                    alone: alone.iter().sum::<f64>() / alone.len() as f64,
+                    slowest: alone.iter().copied().fold(f64::INFINITY, f64::min),
+                    together,
+                });
             }
         }
         Ok(self.scaling())
     }
 
     fn scaling(&self) -> Scaling {
-        let sorted = |of: &dyn Fn(&[f64; 2]) -> f64| {
+        let sorted = |of: &dyn Fn(&Rates) -> f64| {
             let mut all: Vec<f64> = self.rates.iter().map(of).collect();
             all.sort_by(f64::total_cmp);
             all
         };
-        let times = sorted(&|[alone, together]| together / alone);
+        let median = |of: &dyn Fn(&Rates) -> f64| sorted(of)[PAIRS / 2];
+        let times = sorted(&|rates| rates.together / rates.alone);
         let config = self.together.config();
-        let alone = sorted(&|rates| rates[0])[PAIRS / 2];
-        let together = sorted(&|rates| rates[1])[PAIRS / 2];
-        let steps_alone =
-            self.alone.as_ref().map_or(0, |trainer| trainer.config().steps_per_iteration());
-        let alone_us = 1e6 * steps_alone as f64 / alone;
+        let (slowest, together) = (median(&|rates| rates.slowest), median(&|rates| rates.together));
+        let alone_us = 1e6 * self.alone.config().steps_per_iteration() as f64 / slowest;
         let together_us = 1e6 * config.steps_per_iteration() as f64 / together;
         let minibatches: usize =
             config.policies.iter().map(PolicyPlan::minibatches_per_iteration).sum();
         Scaling {
-            replicas: self.alone.as_ref().map_or(0, |trainer| trainer.config().run.num_envs),
+            replicas: self.alone.config().run.num_envs,
             all_replicas: config.run.num_envs,
             gpus: self.world.size(),
-            alone,
+            alone: median(&|rates| rates.alone),
+            slowest,
             together,
             times: times[PAIRS / 2],
             least: times[0],
             most: times[PAIRS - 1],
+            times_slowest: median(&|rates| rates.together / rates.slowest),
             alone_us,
             together_us,
             minibatches,
