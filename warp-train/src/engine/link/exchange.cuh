@@ -53,33 +53,43 @@ struct Ranks {
         unsigned long long tag = (unsigned long long)round << 32;
         LINK_STORE(to, tag | a, tag | b);
     }
-    // Pairs of numbers, from word `at` on, that the other ranks send this one in a round; zeros where one does not come.
-    // Loads of all ranks are under way at once: a wait takes as long for many ranks as for one.
-    template <u32 PAIRS>
-    __device__ __forceinline__ void receive(u32 at, unsigned long long count, u32 (&words)[RANKS][2u * PAIRS]) const {
+    // Calls take(rank, first, second) in the order of ranks with two numbers that lie at word `at` in a round: those that the
+    // others send this rank, zeros where they do not come, and of itself `first` and `second`.
+    // Loads of several ranks are under way at once, so that a wait takes as long for them as for one. But they take
+    // registers, and what the kernel around this has too few of, it spills, even in its innermost loop.
+    template <class Take>
+    __device__ __forceinline__ void receive(u32 first, u32 second, u32 at, unsigned long long count, Take take) const {
+        constexpr u32 at_once = RANKS < 4u ? RANKS : 4u;
         u32 round = round_of(count);
-        for (u32 poll = 1;; ++poll) {
-            unsigned long long x[RANKS][2u * PAIRS];
-            bool all = true;
+#pragma unroll 1
+        for (u32 from = 0; from < RANKS; from += at_once) {
+            u32 words[at_once][2];
+            for (u32 poll = 1;; ++poll) {
+                unsigned long long x[at_once][2];
+                bool all = true;
 #pragma unroll
-            for (u32 rank = 0; rank < RANKS; ++rank) {
-                if (rank == link.rank) continue;
-                const unsigned long long* from = place(link.rank, rank, count, at);
-#pragma unroll
-                for (u32 i = 0; i < 2u * PAIRS; i += 2u) LINK_LOAD(from + i, x[rank][i], x[rank][i + 1u]);
-            }
-#pragma unroll
-            for (u32 rank = 0; rank < RANKS; ++rank) {
-                if (rank == link.rank) continue;
-#pragma unroll
-                for (u32 i = 0; i < 2u * PAIRS; ++i) {
-                    bool here = (u32)(x[rank][i] >> 32) == round;
-                    all = all && here;
-                    words[rank][i] = here ? (u32)x[rank][i] : 0u;
+                for (u32 i = 0; i < at_once; ++i) {
+                    if (from + i == link.rank || from + i >= RANKS) continue;
+                    LINK_LOAD(place(link.rank, from + i, count, at), x[i][0], x[i][1]);
                 }
+#pragma unroll
+                for (u32 i = 0; i < at_once; ++i) {
+                    if (from + i == link.rank || from + i >= RANKS) continue;
+#pragma unroll
+                    for (u32 j = 0; j < 2u; ++j) {
+                        bool here = (u32)(x[i][j] >> 32) == round;
+                        all = all && here;
+                        words[i][j] = here ? (u32)x[i][j] : 0u;
+                    }
+                }
+                if (all || (poll % POLLS == 0u && is_over())) break;
+                LINK_RETRY();
             }
-            if (all || (poll % POLLS == 0u && is_over())) return;
-            LINK_RETRY();
+#pragma unroll
+            for (u32 i = 0; i < at_once; ++i) {
+                bool own = from + i == link.rank;
+                if (from + i < RANKS) take(from + i, own ? first : words[i][0], own ? second : words[i][1]);
+            }
         }
     }
     // Whether nobody is to wait any more: on the first wait that is too long, which the host is told, or when the host
@@ -103,22 +113,18 @@ struct Ranks {
             send(to, __float_as_uint(mine.x), __float_as_uint(mine.y), round);
             send(to + 2, __float_as_uint(mine.z), __float_as_uint(mine.w), round);
         }
-        u32 words[RANKS][4];
-        receive<2>(at, count, words);
-        float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-#pragma unroll
-        for (u32 rank = 0; rank < RANKS; ++rank) {
-            const u32* w = words[rank];
-            float4 x = mine;
-            if (rank != link.rank)
-                x = make_float4(__uint_as_float(w[0]), __uint_as_float(w[1]), __uint_as_float(w[2]),
-                                __uint_as_float(w[3]));
-            sum.x = rank == 0u ? x.x : sum.x + x.x;
-            sum.y = rank == 0u ? x.y : sum.y + x.y;
-            sum.z = rank == 0u ? x.z : sum.z + x.z;
-            sum.w = rank == 0u ? x.w : sum.w + x.w;
-        }
+        float4 sum;
+        sum_two(mine.x, mine.y, at, count, sum.x, sum.y);
+        sum_two(mine.z, mine.w, at + 2u, count, sum.z, sum.w);
         return sum;
+    }
+    // Sums over ranks of two numbers that lie at word `at`.
+    __device__ __forceinline__ void sum_two(float x, float y, u32 at, unsigned long long count, float& sum_x,
+                                            float& sum_y) const {
+        receive(__float_as_uint(x), __float_as_uint(y), at, count, [&](u32 rank, u32 a, u32 b) {
+            sum_x = rank == 0u ? __uint_as_float(a) : sum_x + __uint_as_float(a);
+            sum_y = rank == 0u ? __uint_as_float(b) : sum_y + __uint_as_float(b);
+        });
     }
     // Sends all other ranks a double, from word `at` on.
     __device__ __forceinline__ void send_double(double mine, u32 at, unsigned long long count) const {
@@ -129,16 +135,12 @@ struct Ranks {
     }
     // The sum over ranks of a double that lies at word `at`.
     __device__ __forceinline__ double sum_double(double mine, u32 at, unsigned long long count) const {
-        u32 words[RANKS][2];
-        receive<1>(at, count, words);
+        unsigned long long bits = (unsigned long long)__double_as_longlong(mine);
         double sum = 0.0;
-#pragma unroll
-        for (u32 rank = 0; rank < RANKS; ++rank) {
-            double x = mine;
-            if (rank != link.rank)
-                x = __longlong_as_double((long long)((unsigned long long)words[rank][1] << 32 | words[rank][0]));
+        receive((u32)bits, (u32)(bits >> 32), at, count, [&](u32 rank, u32 low, u32 high) {
+            double x = __longlong_as_double((long long)((unsigned long long)high << 32 | low));
             sum = rank == 0u ? x : sum + x;
-        }
+        });
         return sum;
     }
 };

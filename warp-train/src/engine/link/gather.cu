@@ -60,11 +60,10 @@ extern "C" __global__ __launch_bounds__(P_PAIRS) void all_gather(const AllGather
         store_words(a, link.rank, at, words);
     }
     for (u32 at = begin; at < n; at += stride) {
-        u32 received[RANKS][2];
-        ranks.receive<1>(at, count, received);
-        for (u32 rank = 0; rank < RANKS; ++rank) {
-            if (rank != link.rank) store_words(a, rank, at, received[rank]);
-        }
+        ranks.receive(0u, 0u, at, count, [&](u32 rank, u32 first, u32 second) {
+            u32 received[2] = {first, second};
+            if (rank != link.rank) store_words(a, rank, at, received);
+        });
     }
     // The last block counts the round, once all have read its number.
     __syncthreads();
