@@ -31,9 +31,8 @@
 
 struct Ranks {
     LinkArgs link;
-    unsigned long long began;
 
-    __device__ __forceinline__ explicit Ranks(const LinkArgs& link) : link(link), began(now()) {}
+    __device__ __forceinline__ explicit Ranks(const LinkArgs& link) : link(link) {}
 
     static __device__ __forceinline__ unsigned long long now() {
         unsigned long long t;
@@ -56,7 +55,7 @@ struct Ranks {
     // Calls take(rank, first, second) in the order of ranks with two numbers that lie at word `at` in a round: those that the
     // others send this rank, zeros where they do not come, and of itself `first` and `second`.
     // Loads of several ranks are under way at once, so that a wait takes as long for them as for one. But they take
-    // registers, and what the kernel around this has too few of, it spills, even in its innermost loop.
+    // registers: a kernel that has too few of them spills, even in its innermost loop.
     template <class Take>
     __device__ __forceinline__ void receive(u32 first, u32 second, u32 at, unsigned long long count, Take take) const {
         constexpr u32 at_once = RANKS < 4u ? RANKS : 4u;
@@ -64,6 +63,8 @@ struct Ranks {
 #pragma unroll 1
         for (u32 from = 0; from < RANKS; from += at_once) {
             u32 words[at_once][2];
+            // From when on the clock is looked at; a kernel has no register for the time of its beginning.
+            unsigned long long began = 0ull;
             for (u32 poll = 1;; ++poll) {
                 unsigned long long x[at_once][2];
                 bool all = true;
@@ -82,7 +83,7 @@ struct Ranks {
                         words[i][j] = here ? (u32)x[i][j] : 0u;
                     }
                 }
-                if (all || (poll % POLLS == 0u && is_over())) break;
+                if (all || (poll % POLLS == 0u && is_over(began))) break;
                 LINK_RETRY();
             }
 #pragma unroll
@@ -94,18 +95,43 @@ struct Ranks {
     }
     // Whether nobody is to wait any more: on the first wait that is too long, which the host is told, or when the host
     // says so.
-    __device__ __forceinline__ bool is_over() const {
+    __device__ __forceinline__ bool is_over(unsigned long long& began) const {
         volatile u32* fault = link.fault;
         volatile u32* stop = (volatile u32*)link.stop[0];
         if (*fault != 0u || *stop != 0u) return true;
+        if (began == 0ull) began = now();
         if (now() - began < (unsigned long long)link.timeout_ms * 1000000ull) return false;
         *fault = 1u;
         *(volatile u32*)link.stop[1] = 1u;
         return true;
     }
-    // The sum over ranks of four numbers that lie at `quad`.
+    // The sum over ranks of four numbers that lie at `quad`, received from all of them at once.
     __device__ __forceinline__ float4 sum(float4 mine, u32 quad, unsigned long long count) const {
-        u32 round = round_of(count), at = 4u * quad;
+        u32 at = 4u * quad;
+        send_four(mine, at, count);
+        float4 sum;
+        sum_two(mine.x, mine.y, at, count, sum.x, sum.y);
+        sum_two(mine.z, mine.w, at + 2u, count, sum.z, sum.w);
+        return sum;
+    }
+    // The same, received from one rank after the other: it waits longer, but takes few registers.
+    __device__ __forceinline__ float4 sum_in_turn(float4 mine, u32 quad, unsigned long long count) const {
+        u32 at = 4u * quad;
+        send_four(mine, at, count);
+        float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+#pragma unroll 1
+        for (u32 rank = 0; rank < RANKS; ++rank) {
+            float4 x = rank == link.rank ? mine : receive_four(rank, at, count);
+            sum.x = rank == 0u ? x.x : sum.x + x.x;
+            sum.y = rank == 0u ? x.y : sum.y + x.y;
+            sum.z = rank == 0u ? x.z : sum.z + x.z;
+            sum.w = rank == 0u ? x.w : sum.w + x.w;
+        }
+        return sum;
+    }
+    // Sends all other ranks four numbers, from word `at` on.
+    __device__ __forceinline__ void send_four(float4 mine, u32 at, unsigned long long count) const {
+        u32 round = round_of(count);
 #pragma unroll
         for (u32 other = 0; other < RANKS; ++other) {
             if (other == link.rank) continue;
@@ -113,10 +139,22 @@ struct Ranks {
             send(to, __float_as_uint(mine.x), __float_as_uint(mine.y), round);
             send(to + 2, __float_as_uint(mine.z), __float_as_uint(mine.w), round);
         }
-        float4 sum;
-        sum_two(mine.x, mine.y, at, count, sum.x, sum.y);
-        sum_two(mine.z, mine.w, at + 2u, count, sum.z, sum.w);
-        return sum;
+    }
+    // Four numbers that rank `from` sends this one, from word `at` on; zeros if they do not come.
+    __device__ __forceinline__ float4 receive_four(u32 from, u32 at, unsigned long long count) const {
+        const unsigned long long* words = place(link.rank, from, count, at);
+        u32 round = round_of(count);
+        unsigned long long began = 0ull;
+        for (u32 poll = 1;; ++poll) {
+            unsigned long long x, y, z, w;
+            LINK_LOAD(words, x, y);
+            LINK_LOAD(words + 2, z, w);
+            if ((u32)(x >> 32) == round && (u32)(y >> 32) == round && (u32)(z >> 32) == round && (u32)(w >> 32) == round)
+                return make_float4(__uint_as_float((u32)x), __uint_as_float((u32)y), __uint_as_float((u32)z),
+                                   __uint_as_float((u32)w));
+            if (poll % POLLS == 0u && is_over(began)) return make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+            LINK_RETRY();
+        }
     }
     // Sums over ranks of two numbers that lie at word `at`.
     __device__ __forceinline__ void sum_two(float x, float y, u32 at, unsigned long long count, float& sum_x,

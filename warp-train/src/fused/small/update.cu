@@ -132,7 +132,9 @@ struct AllRanks {
     u32 first_quad;
 
     __device__ __forceinline__ float4 operator()(int update, u32 quad, float4 x) const {
-        return ranks.sum(x, first_quad + quad, iteration * N_UPDATES + update);
+        unsigned long long count = iteration * N_UPDATES + update;
+        // Two blocks of a multiprocessor have half of the registers each.
+        return BLOCKS > 1 ? ranks.sum_in_turn(x, first_quad + quad, count) : ranks.sum(x, first_quad + quad, count);
     }
     // Moments lie behind all quads. Block 0 sends what all blocks know, and all of them receive.
     __device__ __forceinline__ double operator()(int entry, double x) const {
