@@ -214,10 +214,13 @@ extern "C" __global__ void warp_step(WarpTables tables, WarpArrays a, WarpRun ru
 #endif
 
 #if WARP_HAS_RUNS
-// `blocks` for each run.
-extern "C" __global__ void warp_step_runs(const WarpOfRun* runs, unsigned int blocks) {
+// `blocks` for each run; `counts`: steps that the block of a run counts, if it is the only one.
+extern "C" __global__ void warp_step_runs(const WarpOfRun* runs, unsigned int blocks, unsigned int counts) {
+    allow_next_kernel();
+    wait_for_previous_kernel();
     const WarpOfRun& one = runs[blockIdx.x / blocks];
     warp_step_block(one.tables, one.a, one.run, blockIdx.x % blocks);
+    warp_count(one.a, counts);
 }
 #endif
 

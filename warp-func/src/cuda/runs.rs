@@ -39,16 +39,21 @@ impl CudaRuns {
     }
 
     /// Starts a step of every replica of `envs`, those that this was created from, with the actions on the
-    /// device.
+    /// device. Its first kernel may begin early ([`begin_early`](super::begin_early)).
     ///
     /// # Errors
     /// A driver that refuses.
     pub fn step(&self, envs: &mut [&mut CudaVecEnv]) -> Result<()> {
         let runs = Arg::Structs(self.runs.clone());
         let launch = Launch { blocks: self.n * self.shape.blocks, ..self.shape };
-        self.step.launch(&launch, &[runs.clone(), Arg::U32(self.shape.blocks)])?;
-        self.tick
-            .launch(&Launch::over(self.n as usize, 128), &[runs, Arg::U32(self.n), Arg::U32(1)])?;
+        // A run's block by itself needs no other kernel that counts.
+        let counts = u32::from(self.shape.blocks == 1);
+        let blocks = Arg::U32(self.shape.blocks);
+        self.step.launch(&launch, &[runs.clone(), blocks, Arg::U32(counts)])?;
+        if counts == 0 {
+            let launch = Launch::over(self.n as usize, 128);
+            self.tick.launch(&launch, &[runs, Arg::U32(self.n), Arg::U32(1)])?;
+        }
         envs.iter_mut().for_each(|env| env.note_steps(1));
         Ok(())
     }

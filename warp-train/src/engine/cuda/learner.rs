@@ -105,8 +105,8 @@ impl Group {
         if let Some(wait) = &self.wait {
             wait.launch()?;
         }
-        // Of one policy in one run, each kernel waits for the one before it alone.
-        let early = self.together.is_none() && self.members.len() == 1;
+        // Of one policy, each kernel waits for the one before it alone.
+        let early = self.members.len() == 1;
         for t in 0..num_steps {
             self.members.iter_mut().try_for_each(|member| member.act(early))?;
             if early {

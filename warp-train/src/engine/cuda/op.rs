@@ -339,8 +339,8 @@ pub(super) struct How {
     pub(super) ranks: bool,
     /// Whether there are several shards here.
     pub(super) shards: bool,
-    /// Whether steps are few rows of agents that stay, in a run by itself: an update may begin before the step before
-    /// it has been made.
+    /// Whether steps are few rows, which an update can keep by itself: in a run by itself it may begin before the step
+    /// before it has been made.
     pub(super) early: bool,
 }
 
@@ -352,7 +352,7 @@ impl How {
     pub(super) fn of(plan: &Plan, layout: &Layout, Division { ranks, shards }: Division) -> Self {
         let (shared, prioritised) = (layout.shares > 1, plan.replay.priority.is_some());
         let (ranks, shards) = (ranks > 1, shards > 1);
-        let few = layout.alone && layout.acting.rows <= FEW_ROWS;
+        let few = layout.acting.rows <= FEW_ROWS;
         let early = few && !prioritised && !ranks && !shards;
         Self { shared, prioritised, ranks, shards, early }
     }

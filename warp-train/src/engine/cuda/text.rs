@@ -291,8 +291,15 @@ impl ProgramContext<'_> {
             team => format!("__cluster_dims__({team}, 1, 1) "),
         };
         let body = bodies.join("    grid_sync(m.barrier, phase);\n");
-        // Acting may come to its place and wait there for the end of this.
-        let next = if self.stores(ops) { "    allow_next_kernel();\n" } else { "" };
+        let begin = match self.runs {
+            // Acting may come to its place and wait there for the end of this.
+            1 if self.stores(ops) => "    allow_next_kernel();\n",
+            1 => "",
+            // Several runs leave each other too few places for long waits, but kernels that are short are at their
+            // places when what they wait for ends.
+            _ if ops.contains(&Op::Look) => "    allow_next_kernel();\n    wait_for_previous_kernel();\n",
+            _ => "    wait_for_previous_kernel();\n",
+        };
         let phase = match bodies.len() {
             0 | 1 => "",
             _ => "    unsigned int phase = phase_of(m.barrier);\n",
@@ -303,7 +310,7 @@ impl ProgramContext<'_> {
         };
         format!(
             "extern \"C\" __global__ void {cluster}__launch_bounds__({THREADS}, 2) {KERNEL}(\
-             {parameter}) {{\n    begin({of_run});\n{next}{phase}{body}}}\n"
+             {parameter}) {{\n    begin({of_run});\n{begin}{phase}{body}}}\n"
         )
     }
 
