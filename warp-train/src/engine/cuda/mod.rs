@@ -113,6 +113,8 @@ pub(crate) struct CudaEngine {
     layout: Layout,
     seeds: Vec<u64>,
     memories: Vec<Memory>,
+    /// What every run's cells hold, once they have been set.
+    cells: Option<Vec<f32>>,
     /// What kernels get: all memories.
     arg: Arg,
     kernels: Kernels,
@@ -151,13 +153,14 @@ impl CudaEngine {
             }
         };
         let (programs, seeds) = (HashMap::new(), seeds.to_vec());
-        let engine = Self {
+        let mut engine = Self {
             plan,
             setting,
             agents,
             layout,
             seeds,
             memories,
+            cells: None,
             arg,
             kernels,
             machine,
@@ -233,13 +236,19 @@ impl CudaEngine {
     }
 
     /// Sets the cells to their values after `env_steps`; the cell that says to act at random to `random`.
-    pub(crate) fn set_cells(&self, env_steps: u64, random: bool) -> Result<()> {
+    pub(crate) fn set_cells(&mut self, env_steps: u64, random: bool) -> Result<()> {
         let value = |cell: &crate::algorithm::Cell| match cell.name == RANDOM {
             true => f32::from(u8::from(random)),
             false => cell.value.at(env_steps) as f32,
         };
         let cells: Vec<f32> = self.plan.cells.iter().map(value).collect();
-        Ok(self.memories.iter().try_for_each(|memory| memory.cells.push(&cells))?)
+        // Most never change, and many runs would wait for as many copies.
+        if self.cells.as_ref() == Some(&cells) {
+            return Ok(());
+        }
+        self.memories.iter().try_for_each(|memory| memory.cells.push(&cells))?;
+        self.cells = Some(cells);
+        Ok(())
     }
 
     /// Packs all weights, which the host has set.

@@ -2,7 +2,7 @@
 //! memory, counters and figures.
 
 use super::layout::{Layer, ModelShape, Norm};
-use super::memory::{COUNTERS, FAULT, HEAD, Memory, SIZE, UPDATES, words};
+use super::memory::{COUNTERS, FAULT, HEAD, Memory, SIZE, UPDATES};
 use super::{CudaEngine, EngineState};
 use crate::algorithm::ColumnId;
 use crate::error::{Error, Result};
@@ -214,8 +214,6 @@ impl CudaEngine {
 
     /// Begins new sums of figures.
     pub(crate) fn clear_figures(&self) -> Result<()> {
-        let zeros: Vec<u32> =
-            self.plan.figures.iter().flat_map(|_| [words(0.0), words(0.0)]).flatten().collect();
-        Ok(self.memories.iter().try_for_each(|memory| memory.figures.push(&zeros))?)
+        Ok(self.memories.iter().try_for_each(|memory| memory.figures.clear())?)
     }
 }

@@ -297,7 +297,9 @@ impl ProgramContext<'_> {
             1 => "",
             // Several runs leave each other too few places for long waits, but kernels that are short are at their
             // places when what they wait for ends.
-            _ if ops.contains(&Op::Look) => "    allow_next_kernel();\n    wait_for_previous_kernel();\n",
+            _ if ops.contains(&Op::Look) => {
+                "    allow_next_kernel();\n    wait_for_previous_kernel();\n"
+            }
             _ => "    wait_for_previous_kernel();\n",
         };
         let phase = match bodies.len() {
