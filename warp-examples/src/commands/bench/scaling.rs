@@ -139,7 +139,9 @@ impl Pair {
         }
         let (mut together, _) = place.trainer(all.on_rank(world.clone())?)?;
         together.prepare()?;
-        let (alone, _) = place.trainer(config)?;
+        // The others find what the first has compiled.
+        let alone = || place.trainer(config);
+        let (alone, _) = world.first_then_others("compiled kernels", alone)??;
         Ok(Self { world: world.clone(), alone, together, strong, rates: Vec::new() })
     }
 
@@ -148,7 +150,7 @@ impl Pair {
         for pair in 0..=PAIRS {
             self.world.all_gather_within("the beginning of a pair", &[], PATIENCE)?;
             let mine = rate(&mut self.alone, &World::default(), each)?;
-            let alone = self.world.all_gather_f64("the rate of a GPU by itself", &[mine])?;
+            let alone = self.rates_alone(mine)?;
             let together = rate(&mut self.together, &self.world, each)?;
             // The first pair warms up.
             if pair > 0 {
@@ -160,6 +162,14 @@ impl Pair {
             }
         }
         Ok(self.scaling())
+    }
+
+    /// The rates of all GPUs by themselves, which may take a while in the first pair.
+    fn rates_alone(&self, mine: f64) -> Result<Vec<f64>> {
+        let what = "the rate of a GPU by itself";
+        let all = self.world.all_gather_within(what, &mine.to_le_bytes(), PATIENCE)?;
+        let rate = |bytes: &Vec<u8>| bytes.as_slice().try_into().map(f64::from_le_bytes);
+        all.iter().map(rate).collect::<Result<_, _>>().context(what)
     }
 
     fn scaling(&self) -> Scaling {

@@ -246,6 +246,7 @@ impl CudaEngine {
         if self.cells.as_ref() == Some(&cells) {
             return Ok(());
         }
+        self.cells = None;
         self.memories.iter().try_for_each(|memory| memory.cells.push(&cells))?;
         self.cells = Some(cells);
         Ok(())
