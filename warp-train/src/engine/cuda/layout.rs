@@ -14,8 +14,12 @@ const MANY_ROWS: usize = 4096;
 /// Most blocks that a team has, where they share layers, and where they share passes.
 const LARGEST_TEAM: usize = 8;
 const MOST_PASSES: usize = 4;
-/// Shared memory that two blocks of a multiprocessor can have each.
+/// Shared memory of a pass at most, where a multiprocessor has two blocks.
 const MOST_SHARED: usize = 100 << 10;
+/// What a block takes beside it: a program's own, and the driver's.
+const SHARED_BESIDE: usize = 5 << 10;
+/// Shared memory of half of eight tiles of weights, moments and targets, and of the rows on their way to them.
+pub(super) const GROUP_BYTES: usize = 8 * 4 * 16 * 32 * 4 + 3 * 2 * 16 * 208 * 2;
 /// Rows whose products are worth a share of a gradient of its own.
 const ROWS_OF_SHARE: usize = 1024;
 /// Runs from which on a run has more tiles of weights than warps.
@@ -192,6 +196,8 @@ pub(super) struct RowTiles {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Machine {
     multiprocessors: usize,
+    /// Shared memory of each, in bytes.
+    shared: usize,
     /// Runs that share it.
     runs: usize,
     /// Compute capability, the major version.
@@ -200,11 +206,13 @@ pub(crate) struct Machine {
 
 impl Machine {
     /// The H200.
-    pub(crate) const H200: Self = Self { multiprocessors: 132, runs: 1, generation: 9 };
+    pub(crate) const H200: Self =
+        Self { multiprocessors: 132, shared: 228 << 10, runs: 1, generation: 9 };
 
     pub(crate) fn of(info: &DeviceInfo) -> Self {
         let multiprocessors = info.n_multiprocessors as usize;
-        Self { multiprocessors, runs: 1, generation: info.capability.0 }
+        let shared = info.shared_per_multiprocessor as usize;
+        Self { multiprocessors, shared, runs: 1, generation: info.capability.0 }
     }
 
     /// A part of it, for each of so many runs.
@@ -217,10 +225,20 @@ impl Machine {
         self.runs
     }
 
+    /// Shared memory that each of two blocks of a multiprocessor can have, in bytes.
+    fn half_of_shared(self) -> usize {
+        (self.shared / 2).saturating_sub(SHARED_BESIDE)
+    }
+
+    /// That of passes.
+    fn most_shared(self) -> usize {
+        self.half_of_shared().min(MOST_SHARED)
+    }
+
     /// Whether so many share it that a run has few blocks, each of which takes several tiles of weights at a time: a
-    /// multiprocessor must have shared memory for two of them, 228 KB. Those of generation 12 have 100.
+    /// multiprocessor must have shared memory for two of them.
     pub(super) fn is_crowded(self) -> bool {
-        self.runs >= MANY_RUNS && matches!(self.generation, 9 | 10)
+        self.runs >= MANY_RUNS && self.generation >= 9 && GROUP_BYTES <= self.half_of_shared()
     }
 
     /// Runs that have a place at the same time at most.
@@ -265,7 +283,7 @@ impl RowTiles {
         let fits = |high: &usize| {
             rows >= 16 * high
                 && n(*high) >= machine.multiprocessors / machine.runs / 2
-                && half_bytes(*high, widest) <= MOST_SHARED
+                && half_bytes(*high, widest) <= machine.most_shared()
         };
         let high = [4, 2].into_iter().find(fits).unwrap_or(1);
         let (n, team) = (n(high), machine.team(n(high), passes));
@@ -315,7 +333,7 @@ impl Layout {
         let widest = layers.map(|layer| layer.k.max(layer.n)).max().unwrap_or(0);
         let normed = models.iter().any(|model| !model.norms.is_empty());
         let exact = precision == Precision::Single || normed;
-        let half = !exact && machine.has_halves() && half_bytes(1, widest) <= MOST_SHARED;
+        let half = !exact && machine.has_halves() && half_bytes(1, widest) <= machine.most_shared();
         let tiles_of = |rows: usize, passes: usize| match half {
             true => RowTiles::of_passes(rows, machine, widest, passes),
             false => RowTiles::of_layers(rows, machine),
@@ -418,4 +436,25 @@ fn model_shape(network: &Perceptron, parameters: &mut usize, tiles: &mut usize) 
     let norms = norms.collect();
     let (parameters, tiles) = (first..*parameters, first_tile..*tiles);
     ModelShape { layers, norms, omitted: Omitted::default(), parameters, tiles }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The rows of a batch of 256, for layers of 256, in so many runs on a GPU with so many KB in each multiprocessor.
+    fn batch(kilobytes: usize, runs: usize) -> (usize, bool) {
+        let machine = Machine { shared: kilobytes << 10, generation: 12, ..Machine::H200 };
+        let machine = machine.shared_by(runs);
+        let high = RowTiles::of_passes(256, machine, 256, MOST_PASSES).high;
+        assert!(half_bytes(high, 256) + SHARED_BESIDE <= (kilobytes << 10) / 2);
+        (high, machine.is_crowded())
+    }
+
+    #[test]
+    fn two_blocks_of_a_program_fit_into_a_multiprocessor() {
+        assert_eq!([1, 12, 64].map(|runs| batch(228, runs)), [(1, false), (2, true), (4, true)]);
+        assert_eq!([1, 12, 64].map(|runs| batch(164, runs)), [(1, false), (2, false), (2, false)]);
+        assert_eq!([1, 12, 64].map(|runs| batch(100, runs)), [(1, false); 3]);
+    }
 }

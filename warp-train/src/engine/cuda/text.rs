@@ -2,7 +2,7 @@
 //! piece of work, and the kernel that goes through its segments.
 
 use super::emit::Emitter;
-use super::layout::{Layout, MOST_WHOLE_INPUTS, Machine, RowTiles, half_bytes};
+use super::layout::{GROUP_BYTES, Layout, MOST_WHOLE_INPUTS, Machine, RowTiles, half_bytes};
 use super::memory::{self, COUNTERS};
 use super::op::Op;
 use super::priorities;
@@ -48,9 +48,6 @@ const THREADS: u32 = 256;
 /// Shared memory of the sums of gradients, and of products for 16 rows.
 const GRADIENT_BYTES: usize = 8 * 36 * 32 * 4;
 const PRODUCT_BYTES: usize = 8 * 16 * 32 * 4;
-/// Shared memory of half of eight tiles of weights, moments and targets, and of the rows on their way to them.
-const GROUP_BYTES: usize = 8 * 4 * 16 * 32 * 4 + 3 * 2 * 16 * 208 * 2;
-
 /// The agents of a policy, as the text knows them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Agents {
