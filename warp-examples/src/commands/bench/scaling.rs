@@ -45,7 +45,7 @@ struct Scaling {
     /// How many times as fast as the slowest, median of the pairs.
     times_slowest: f64,
     /// Microseconds of an iteration of the slowest GPU alone, and of all of them together.
-    alone_us: f64,
+    slowest_us: f64,
     together_us: f64,
     /// Minibatches of an iteration, of all policies: gradients are summed after each.
     minibatches: usize,
@@ -81,7 +81,7 @@ pub(super) fn execute(args: &BenchArgs, gpus: &str, registry: &Registry) -> Resu
         if let Some(us) = one.per_minibatch_us {
             say(&format!(
                 "{:17}  an iteration takes {:.0} us, that of the slowest {:.0} us: {us:.2} us for each of {} minibatches",
-                "", one.together_us, one.alone_us, one.minibatches
+                "", one.together_us, one.slowest_us, one.minibatches
             ))?;
         }
         say(&format!(
@@ -150,7 +150,9 @@ impl Pair {
         for pair in 0..=PAIRS {
             self.world.all_gather_within("the beginning of a pair", &[], PATIENCE)?;
             let mine = rate(&mut self.alone, &World::default(), each)?;
-            let alone = self.rates_alone(mine)?;
+            // In the first pair some compile for a while.
+            self.world.all_gather_within("a GPU that trains by itself", &[], PATIENCE)?;
+            let alone = self.world.all_gather_f64("the rate of a GPU by itself", &[mine])?;
             let together = rate(&mut self.together, &self.world, each)?;
             // The first pair warms up.
             if pair > 0 {
@@ -164,14 +166,6 @@ impl Pair {
         Ok(self.scaling())
     }
 
-    /// The rates of all GPUs by themselves, which may take a while in the first pair.
-    fn rates_alone(&self, mine: f64) -> Result<Vec<f64>> {
-        let what = "the rate of a GPU by itself";
-        let all = self.world.all_gather_within(what, &mine.to_le_bytes(), PATIENCE)?;
-        let rate = |bytes: &Vec<u8>| bytes.as_slice().try_into().map(f64::from_le_bytes);
-        all.iter().map(rate).collect::<Result<_, _>>().context(what)
-    }
-
     fn scaling(&self) -> Scaling {
         let sorted = |of: &dyn Fn(&Rates) -> f64| {
             let mut all: Vec<f64> = self.rates.iter().map(of).collect();
@@ -182,7 +176,7 @@ impl Pair {
         let times = sorted(&|rates| rates.together / rates.alone);
         let config = self.together.config();
         let (slowest, together) = (median(&|rates| rates.slowest), median(&|rates| rates.together));
-        let alone_us = 1e6 * self.alone.config().steps_per_iteration() as f64 / slowest;
+        let slowest_us = 1e6 * self.alone.config().steps_per_iteration() as f64 / slowest;
         let together_us = 1e6 * config.steps_per_iteration() as f64 / together;
         let minibatches: usize =
             config.policies.iter().map(PolicyPlan::minibatches_per_iteration).sum();
@@ -197,11 +191,11 @@ impl Pair {
             least: times[0],
             most: times[PAIRS - 1],
             times_slowest: median(&|rates| rates.together / rates.slowest),
-            alone_us,
+            slowest_us,
             together_us,
             minibatches,
             per_minibatch_us: (!self.strong && minibatches > 0)
-                .then(|| (together_us - alone_us) / minibatches as f64),
+                .then(|| (together_us - slowest_us) / minibatches as f64),
         }
     }
 }

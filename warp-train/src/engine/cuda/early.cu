@@ -1,4 +1,5 @@
-// An update that begins while the step before it is still made: only blocks that draw that step wait for it.
+// An update that keeps the step before it by itself. In a run by itself it begins while that step is still made, and only blocks
+// that draw it wait for it; in several runs it has been made.
 
 // Keeps a step of few rows. Several blocks may do so, which write the same.
 __device__ inline void store_now(const Memory& m) {

@@ -37,7 +37,8 @@ struct Programs {
     acting: Vec<Op>,
     storing: Vec<Op>,
     updating: Vec<Vec<Part>>,
-    /// Whether an update keeps the step before it, and may begin early.
+    /// Whether an update keeps the step before it, and may begin early: while that is made in a run by itself, else to be at
+    /// its place.
     stores: bool,
     /// After the host has set weights, where products read them packed.
     packing: Option<Vec<Op>>,
@@ -69,7 +70,7 @@ impl Programs {
         let acting = op::acting(algorithm, kept)?;
         // Blocks of acting that met would leave the barrier, which an update that begins early reads, as it must not yet be.
         let is_short = segments(&acting, plan).len() == 1;
-        let stores = how.early && is_short && !mortal && policy.config.gradient_steps == 1;
+        let stores = how.stores && is_short && !mortal && policy.config.gradient_steps == 1;
         if stores {
             let first = updating.iter_mut().filter_map(|parts| parts.first_mut());
             first.for_each(|part| part.ops.insert(0, Op::StoreIfDrawn));

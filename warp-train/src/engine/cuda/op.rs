@@ -341,7 +341,7 @@ pub(super) struct How {
     pub(super) shards: bool,
     /// Whether steps are few rows, which an update can keep by itself: in a run by itself it may begin before the step
     /// before it has been made.
-    pub(super) early: bool,
+    pub(super) stores: bool,
 }
 
 /// Rows of a step that several blocks may keep: those of the smallest tile.
@@ -353,8 +353,8 @@ impl How {
         let (shared, prioritised) = (layout.shares > 1, plan.replay.priority.is_some());
         let (ranks, shards) = (ranks > 1, shards > 1);
         let few = layout.acting.rows <= FEW_ROWS;
-        let early = few && !prioritised && !ranks && !shards;
-        Self { shared, prioritised, ranks, shards, early }
+        let stores = few && !prioritised && !ranks && !shards;
+        Self { shared, prioritised, ranks, shards, stores }
     }
 
     /// What of priorities is told to other ranks, if there are any.

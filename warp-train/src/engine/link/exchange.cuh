@@ -31,8 +31,9 @@
 
 struct Ranks {
     LinkArgs link;
+    unsigned long long began;
 
-    __device__ __forceinline__ explicit Ranks(const LinkArgs& link) : link(link) {}
+    __device__ __forceinline__ explicit Ranks(const LinkArgs& link) : link(link), began(now()) {}
 
     static __device__ __forceinline__ unsigned long long now() {
         unsigned long long t;
@@ -52,54 +53,52 @@ struct Ranks {
         unsigned long long tag = (unsigned long long)round << 32;
         LINK_STORE(to, tag | a, tag | b);
     }
-    // Calls take(rank, first, second) in the order of ranks with two numbers that lie at word `at` in a round: those that the
-    // others send this rank, zeros where they do not come, and of itself `first` and `second`.
+    // Calls take(rank, words) in the order of ranks with numbers that lie from word `at` on in a round: those that the others
+    // send this rank, zeros where they do not come, and its own.
     // Loads of several ranks are under way at once, so that a wait takes as long for them as for one. But they take
     // registers: a kernel that has too few of them spills, even in its innermost loop.
-    template <class Take>
-    __device__ __forceinline__ void receive(u32 first, u32 second, u32 at, unsigned long long count, Take take) const {
+    template <u32 N, class Take>
+    __device__ __forceinline__ void receive(const u32 (&own)[N], u32 at, unsigned long long count, Take take) const {
         constexpr u32 at_once = RANKS < 4u ? RANKS : 4u;
         u32 round = round_of(count);
 #pragma unroll 1
         for (u32 from = 0; from < RANKS; from += at_once) {
-            u32 words[at_once][2];
-            // From when on the clock is looked at; a kernel has no register for the time of its beginning.
-            unsigned long long began = 0ull;
+            u32 words[at_once][N];
             for (u32 poll = 1;; ++poll) {
-                unsigned long long x[at_once][2];
+                unsigned long long x[at_once][N];
                 bool all = true;
 #pragma unroll
                 for (u32 i = 0; i < at_once; ++i) {
                     if (from + i == link.rank || from + i >= RANKS) continue;
-                    LINK_LOAD(place(link.rank, from + i, count, at), x[i][0], x[i][1]);
+                    const unsigned long long* sent = place(link.rank, from + i, count, at);
+#pragma unroll
+                    for (u32 j = 0; j < N; j += 2u) LINK_LOAD(sent + j, x[i][j], x[i][j + 1u]);
                 }
 #pragma unroll
                 for (u32 i = 0; i < at_once; ++i) {
-                    if (from + i == link.rank || from + i >= RANKS) continue;
+                    if (from + i >= RANKS) continue;
 #pragma unroll
-                    for (u32 j = 0; j < 2u; ++j) {
-                        bool here = (u32)(x[i][j] >> 32) == round;
+                    for (u32 j = 0; j < N; ++j) {
+                        bool is_own = from + i == link.rank, here = is_own || (u32)(x[i][j] >> 32) == round;
                         all = all && here;
-                        words[i][j] = here ? (u32)x[i][j] : 0u;
+                        words[i][j] = is_own ? own[j] : here ? (u32)x[i][j] : 0u;
                     }
                 }
-                if (all || (poll % POLLS == 0u && is_over(began))) break;
+                if (all || (poll % POLLS == 0u && is_over())) break;
                 LINK_RETRY();
             }
 #pragma unroll
             for (u32 i = 0; i < at_once; ++i) {
-                bool own = from + i == link.rank;
-                if (from + i < RANKS) take(from + i, own ? first : words[i][0], own ? second : words[i][1]);
+                if (from + i < RANKS) take(from + i, words[i]);
             }
         }
     }
     // Whether nobody is to wait any more: on the first wait that is too long, which the host is told, or when the host
     // says so.
-    __device__ __forceinline__ bool is_over(unsigned long long& began) const {
+    __device__ __forceinline__ bool is_over() const {
         volatile u32* fault = link.fault;
         volatile u32* stop = (volatile u32*)link.stop[0];
         if (*fault != 0u || *stop != 0u) return true;
-        if (began == 0ull) began = now();
         if (now() - began < (unsigned long long)link.timeout_ms * 1000000ull) return false;
         *fault = 1u;
         *(volatile u32*)link.stop[1] = 1u;
@@ -109,9 +108,13 @@ struct Ranks {
     __device__ __forceinline__ float4 sum(float4 mine, u32 quad, unsigned long long count) const {
         u32 at = 4u * quad;
         send_four(mine, at, count);
-        float4 sum;
-        sum_two(mine.x, mine.y, at, count, sum.x, sum.y);
-        sum_two(mine.z, mine.w, at + 2u, count, sum.z, sum.w);
+        const u32 own[4] = {__float_as_uint(mine.x), __float_as_uint(mine.y), __float_as_uint(mine.z),
+                            __float_as_uint(mine.w)};
+        float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        receive(own, at, count, [&](u32 rank, const u32 (&w)[4]) {
+            add_in_order(sum, rank, make_float4(__uint_as_float(w[0]), __uint_as_float(w[1]), __uint_as_float(w[2]),
+                                                __uint_as_float(w[3])));
+        });
         return sum;
     }
     // The same, received from one rank after the other: it waits longer, but takes few registers.
@@ -121,13 +124,16 @@ struct Ranks {
         float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
 #pragma unroll 1
         for (u32 rank = 0; rank < RANKS; ++rank) {
-            float4 x = rank == link.rank ? mine : receive_four(rank, at, count);
-            sum.x = rank == 0u ? x.x : sum.x + x.x;
-            sum.y = rank == 0u ? x.y : sum.y + x.y;
-            sum.z = rank == 0u ? x.z : sum.z + x.z;
-            sum.w = rank == 0u ? x.w : sum.w + x.w;
+            add_in_order(sum, rank, rank == link.rank ? mine : receive_four(rank, at, count));
         }
         return sum;
+    }
+    // The first rank's numbers begin a sum.
+    static __device__ __forceinline__ void add_in_order(float4& sum, u32 rank, float4 x) {
+        sum.x = rank == 0u ? x.x : sum.x + x.x;
+        sum.y = rank == 0u ? x.y : sum.y + x.y;
+        sum.z = rank == 0u ? x.z : sum.z + x.z;
+        sum.w = rank == 0u ? x.w : sum.w + x.w;
     }
     // Sends all other ranks four numbers, from word `at` on.
     __device__ __forceinline__ void send_four(float4 mine, u32 at, unsigned long long count) const {
@@ -144,7 +150,6 @@ struct Ranks {
     __device__ __forceinline__ float4 receive_four(u32 from, u32 at, unsigned long long count) const {
         const unsigned long long* words = place(link.rank, from, count, at);
         u32 round = round_of(count);
-        unsigned long long began = 0ull;
         for (u32 poll = 1;; ++poll) {
             unsigned long long x, y, z, w;
             LINK_LOAD(words, x, y);
@@ -152,17 +157,9 @@ struct Ranks {
             if ((u32)(x >> 32) == round && (u32)(y >> 32) == round && (u32)(z >> 32) == round && (u32)(w >> 32) == round)
                 return make_float4(__uint_as_float((u32)x), __uint_as_float((u32)y), __uint_as_float((u32)z),
                                    __uint_as_float((u32)w));
-            if (poll % POLLS == 0u && is_over(began)) return make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+            if (poll % POLLS == 0u && is_over()) return make_float4(0.0f, 0.0f, 0.0f, 0.0f);
             LINK_RETRY();
         }
-    }
-    // Sums over ranks of two numbers that lie at word `at`.
-    __device__ __forceinline__ void sum_two(float x, float y, u32 at, unsigned long long count, float& sum_x,
-                                            float& sum_y) const {
-        receive(__float_as_uint(x), __float_as_uint(y), at, count, [&](u32 rank, u32 a, u32 b) {
-            sum_x = rank == 0u ? __uint_as_float(a) : sum_x + __uint_as_float(a);
-            sum_y = rank == 0u ? __uint_as_float(b) : sum_y + __uint_as_float(b);
-        });
     }
     // Sends all other ranks a double, from word `at` on.
     __device__ __forceinline__ void send_double(double mine, u32 at, unsigned long long count) const {
@@ -174,9 +171,10 @@ struct Ranks {
     // The sum over ranks of a double that lies at word `at`.
     __device__ __forceinline__ double sum_double(double mine, u32 at, unsigned long long count) const {
         unsigned long long bits = (unsigned long long)__double_as_longlong(mine);
+        const u32 own[2] = {(u32)bits, (u32)(bits >> 32)};
         double sum = 0.0;
-        receive((u32)bits, (u32)(bits >> 32), at, count, [&](u32 rank, u32 low, u32 high) {
-            double x = __longlong_as_double((long long)((unsigned long long)high << 32 | low));
+        receive(own, at, count, [&](u32 rank, const u32 (&w)[2]) {
+            double x = __longlong_as_double((long long)((unsigned long long)w[1] << 32 | w[0]));
             sum = rank == 0u ? x : sum + x;
         });
         return sum;

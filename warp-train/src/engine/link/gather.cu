@@ -60,8 +60,9 @@ extern "C" __global__ __launch_bounds__(P_PAIRS) void all_gather(const AllGather
         store_words(a, link.rank, at, words);
     }
     for (u32 at = begin; at < n; at += stride) {
-        ranks.receive(0u, 0u, at, count, [&](u32 rank, u32 first, u32 second) {
-            u32 received[2] = {first, second};
+        // What is here has been stored.
+        const u32 own[2] = {};
+        ranks.receive(own, at, count, [&](u32 rank, const u32 (&received)[2]) {
             if (rank != link.rank) store_words(a, rank, at, received);
         });
     }
