@@ -270,15 +270,18 @@ impl CudaVecEnv {
     /// A driver that refuses.
     pub fn device_totals(&mut self) -> Result<()> {
         let [_, arrays, run] = self.args.clone();
-        let blocks =
-            self.options.n_envs.div_ceil(TOTALS_THREADS as usize).min(TOTALS_BLOCKS) as u32;
+        let launch = self.totals_shape();
         let [partial, totals] = &self.totals;
-        let launch = Launch { blocks, threads: TOTALS_THREADS, ..Launch::default() };
         let part = Arg::array(partial, partial.len());
         self.functions.take.launch(&launch, &[arrays, run, part.clone()])?;
-        let launch = Launch { blocks: 1, ..launch };
-        let out = Arg::array(totals, totals.len());
-        self.functions.merge.launch(&launch, &[part, Arg::U32(blocks), out])
+        let (blocks, launch) = (Arg::U32(launch.blocks), Launch { blocks: 1, ..launch });
+        self.functions.merge.launch(&launch, &[part, blocks, Arg::array(totals, totals.len())])
+    }
+
+    /// How the first stage of the sums over ended episodes is launched.
+    pub(super) fn totals_shape(&self) -> Launch {
+        let blocks = self.options.n_envs.div_ceil(TOTALS_THREADS as usize).min(TOTALS_BLOCKS);
+        Launch { blocks: blocks as u32, threads: TOTALS_THREADS, ..Launch::default() }
     }
 
     /// Totals over ended episodes as f64: count; sum, minimum and maximum of the length and of each
@@ -307,13 +310,19 @@ impl CudaVecEnv {
         }
     }
 
-    /// The kernels that step several runs, and count that.
+    /// The kernels of several runs: they step, count that, and sum over ended episodes in two stages.
     ///
     /// # Errors
     /// A driver that refuses.
-    pub(super) fn functions_of_runs(&self) -> Result<[Function; 2]> {
+    pub(super) fn functions_of_runs(&self) -> Result<[Function; 4]> {
         let name = |name| self.late(ExecutorPart::Runs, name);
-        Ok([name("warp_step_runs")?, name("warp_tick_runs")?])
+        let merge = self.functions.merge.clone();
+        Ok([
+            name("warp_step_runs")?,
+            name("warp_tick_runs")?,
+            name("warp_take_episodes_runs")?,
+            merge,
+        ])
     }
 
     /// A kernel that is compiled when it is asked for.

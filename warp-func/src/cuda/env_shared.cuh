@@ -151,7 +151,7 @@ __device__ inline void warp_take(const WarpArrays& a, unsigned int r, double* in
     warp_merge(into, own);
 }
 
-#if WARP_HAS_STEP
+#if WARP_HAS_STEP || WARP_HAS_RUNS
 #define WARP_TOTALS_THREADS 64
 
 __device__ inline void warp_merge_block(double* own, double* out) {
@@ -165,22 +165,40 @@ __device__ inline void warp_merge_block(double* own, double* out) {
     for (int i = (int)threadIdx.x; i < WARP_TOTALS; i += WARP_TOTALS_THREADS) out[i] = all[0][i];
 }
 
-extern "C" __global__ void __launch_bounds__(WARP_TOTALS_THREADS)
-    warp_take_episodes(WarpArrays a, WarpRun run, double* partial) {
+// Takes what replicas of block number `block` of so many have.
+__device__ inline void warp_take_block(const WarpArrays& a, const WarpRun& run, unsigned int block,
+                                       unsigned int blocks, double* partial) {
     double own[WARP_TOTALS];
     warp_no_totals(own);
-    for (unsigned int r = blockIdx.x * blockDim.x + threadIdx.x; r < run.n_envs;
-         r += gridDim.x * blockDim.x)
+    for (unsigned int r = block * blockDim.x + threadIdx.x; r < run.n_envs; r += blocks * blockDim.x)
         warp_take(a, r, own);
-    warp_merge_block(own, partial + blockIdx.x * WARP_TOTALS);
+    warp_merge_block(own, partial);
+}
+#endif
+
+#if WARP_HAS_STEP
+extern "C" __global__ void __launch_bounds__(WARP_TOTALS_THREADS)
+    warp_take_episodes(WarpArrays a, WarpRun run, double* partial) {
+    warp_take_block(a, run, blockIdx.x, gridDim.x, partial + blockIdx.x * WARP_TOTALS);
 }
 
+// A block for each run.
 extern "C" __global__ void __launch_bounds__(WARP_TOTALS_THREADS)
     warp_merge_episodes(const double* partial, unsigned int n_partials, double* totals) {
     double own[WARP_TOTALS];
     warp_no_totals(own);
+    partial += blockIdx.x * n_partials * WARP_TOTALS;
     for (unsigned int i = threadIdx.x; i < n_partials; i += blockDim.x)
         warp_merge(own, partial + i * WARP_TOTALS);
-    warp_merge_block(own, totals);
+    warp_merge_block(own, totals + blockIdx.x * WARP_TOTALS);
+}
+#endif
+
+#if WARP_HAS_RUNS
+// `blocks` for each run.
+extern "C" __global__ void __launch_bounds__(WARP_TOTALS_THREADS)
+    warp_take_episodes_runs(const WarpOfRun* runs, unsigned int blocks, double* partial) {
+    const WarpOfRun& one = runs[blockIdx.x / blocks];
+    warp_take_block(one.a, one.run, blockIdx.x % blocks, blocks, partial + blockIdx.x * WARP_TOTALS);
 }
 #endif

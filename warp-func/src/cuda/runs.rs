@@ -5,6 +5,8 @@ use super::env::CudaVecEnv;
 use super::launch::{Function, Launch};
 use crate::error::{Error, Result};
 use crate::vec_env::VecEnv;
+use warp_core::DType;
+use warp_data::cuda::DeviceArray;
 
 /// Environments of one kind on one GPU, with the same number of replicas each; the code that steps them owns
 /// them.
@@ -14,8 +16,13 @@ pub struct CudaRuns {
     n: u32,
     step: Function,
     tick: Function,
+    take: Function,
+    merge: Function,
     /// Of one run.
     shape: Launch,
+    totals_shape: Launch,
+    /// Of all runs, [`CudaVecEnv::totals_array`] of each: of every block that sums, and of the run.
+    totals: [DeviceArray; 2],
 }
 
 impl CudaRuns {
@@ -33,9 +40,16 @@ impl CudaRuns {
             return Err(Error::Launch { kernel: "warp_step_runs".into(), reason });
         }
         let rows = envs.iter().map(|env| env.args().to_vec()).collect();
-        let [step, tick] = envs[0].functions_of_runs()?;
-        let runs = Structs::new(envs[0].gpu(), rows)?;
-        Ok(Self { runs, n: envs.len() as u32, step, tick, shape: envs[0].shape() })
+        let [step, tick, take, merge] = envs[0].functions_of_runs()?;
+        let (gpu, n, words) = (envs[0].gpu(), envs.len(), envs[0].totals_array().len());
+        let runs = Structs::new(gpu, rows)?;
+        let (shape, totals_shape) = (envs[0].shape(), envs[0].totals_shape());
+        let blocks = n * totals_shape.blocks as usize;
+        let totals = [
+            DeviceArray::zeros(gpu, "partial totals", DType::U32, &[blocks, words])?,
+            DeviceArray::zeros(gpu, "totals", DType::U32, &[n, words])?,
+        ];
+        Ok(Self { runs, n: n as u32, step, tick, take, merge, shape, totals_shape, totals })
     }
 
     /// Starts a step of every replica of `envs`, those that this was created from, with the actions on the
@@ -56,5 +70,25 @@ impl CudaRuns {
         }
         envs.iter_mut().for_each(|env| env.note_steps(1));
         Ok(())
+    }
+
+    /// Starts the sums over ended episodes of every run; their result is [`CudaRuns::totals_array`].
+    ///
+    /// # Errors
+    /// A driver that refuses.
+    pub fn device_totals(&self) -> Result<()> {
+        let [partial, totals] = &self.totals;
+        let (runs, blocks) = (Arg::Structs(self.runs.clone()), self.totals_shape.blocks);
+        let part = Arg::array(partial, partial.len());
+        let launch = Launch { blocks: self.n * blocks, ..self.totals_shape };
+        self.take.launch(&launch, &[runs, Arg::U32(blocks), part.clone()])?;
+        let (launch, out) = (Launch { blocks: self.n, ..launch }, Arg::array(totals, totals.len()));
+        self.merge.launch(&launch, &[part, Arg::U32(blocks), out])
+    }
+
+    /// What [`CudaVecEnv::totals_array`] contains, of one run after the other.
+    #[must_use]
+    pub fn totals_array(&self) -> &DeviceArray {
+        &self.totals[1]
     }
 }

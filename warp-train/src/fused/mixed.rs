@@ -274,7 +274,7 @@ impl Policy {
             Self::Rollouts(policy) => policy.figures(progress),
             Self::Replay(member) => {
                 member.check(0)??;
-                let sums = member.sum_figures(&member.figures_array(0).pull::<u32>()?)?;
+                let sums = member.sum_figures(&member.figures_array().pull::<u32>()?)?;
                 Ok(member.read_figures(&sums, progress.env_steps))
             }
         }

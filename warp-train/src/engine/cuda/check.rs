@@ -306,7 +306,7 @@ impl Engine for Both<'_> {
         self.cpu.figures(figures)?;
         self.gpu.clear_figures()?;
         self.gpu.figures(figures)?;
-        let words = self.gpu.figures_array(0).pull::<u32>()?;
+        let words = self.gpu.figures_array().pull::<u32>()?;
         let found = self.gpu.read_figures(&numbers(&words));
         for ((name, found), (_, expected)) in found.into_iter().zip(self.cpu.take_figures()?) {
             let apart = (found - expected).abs() / (1.0 + expected.abs());

@@ -4,10 +4,10 @@
 // needed: half a tile at a time, in parts of 16 outputs by 8 inputs. A lane copies what it needs itself and waits for
 // nobody.
 #define CELL_ARRAYS 4
-#define PARTS 4
+#define HALF_PARTS 4
 // Of four numbers: from part to part, and from half to half.
 #define PART_FOURS 32
-#define HALF_FOURS (PARTS * PART_FOURS)
+#define HALF_FOURS (HALF_PARTS * PART_FOURS)
 static_assert(STAGES_BYTES + N_WARPS * CELL_ARRAYS * HALF_FOURS * 16 == GROUP_BYTES, "what the host gives a block");
 
 // Nothing of it is needed again before the next update.
@@ -58,7 +58,7 @@ struct Cells {
     }
     __device__ inline void fetch_half() const {
 #pragma unroll
-        for (int part = 0; part < PARTS; ++part) fetch(part, false);
+        for (int part = 0; part < HALF_PARTS; ++part) fetch(part, false);
     }
     // Goes on to the next half.
     __device__ inline void next() {
@@ -106,9 +106,9 @@ __device__ inline void step_half(const WeightTile& tile, int half, const Cells& 
                                  const Descent& take) {
     float parameters[4][2][2] = {}, targets[4][2][2] = {};
 #pragma unroll
-    for (int j = 0; j < PARTS; ++j) {
+    for (int j = 0; j < HALF_PARTS; ++j) {
         // Each part has a group of copies, be it empty; this one's is older than the last three.
-        asm volatile("cp.async.wait_group %0;" ::"n"(PARTS - 1) : "memory");
+        asm volatile("cp.async.wait_group %0;" ::"n"(HALF_PARTS - 1) : "memory");
         if (!cells.has(j)) {
             asm volatile("cp.async.commit_group;" ::: "memory");
             continue;

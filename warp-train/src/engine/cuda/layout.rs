@@ -393,11 +393,12 @@ impl Layout {
         }
     }
 
-    /// Whether one function goes through a pass: where a run has the GPU to itself, with tiles of 16 rows.
+    /// Whether one function goes through a pass: with tiles of 16 rows, where a run has the GPU to itself or acts.
     pub(super) fn is_whole(&self, plan: &Plan, id: PassId) -> bool {
         let pass = &plan.passes[id.0];
-        let high = self.of_rows(plan.columns[pass.output.0].rows).high;
-        self.half && self.alone && high == 1 && self.model(pass.model).fits_whole()
+        let rows = plan.columns[pass.output.0].rows;
+        let fits = self.of_rows(rows).high == 1 && self.model(pass.model).fits_whole();
+        self.half && fits && (self.alone || rows == RowsOf::Acting)
     }
 
     pub(super) fn of_rows(&self, rows: RowsOf) -> RowTiles {

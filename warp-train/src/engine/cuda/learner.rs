@@ -2,11 +2,12 @@
 //! recorded once and replayed.
 
 use super::Setting;
+use super::log::Log;
 use super::member::Member;
 use crate::algorithm::Variant;
 use crate::config::TrainConfig;
 use crate::engine::link::Joining;
-use crate::engine::{Iterated, Progress, episodes};
+use crate::engine::{Iterated, Progress};
 use crate::error::Result;
 use crate::model::LearnerState;
 use std::collections::HashMap;
@@ -47,12 +48,12 @@ pub(crate) struct OffPolicyLearner {
 
 /// Runs that share every launch.
 #[derive(Debug)]
-struct Group {
+pub(super) struct Group {
     /// Their numbers.
     runs: Range<usize>,
-    members: Vec<Member>,
+    pub(super) members: Vec<Member>,
     /// The environments, where there are several.
-    together: Option<CudaRuns>,
+    pub(super) together: Option<CudaRuns>,
     /// Before an iteration's steps, unless the group is the first.
     wait: Option<Wait>,
 }
@@ -124,13 +125,6 @@ impl Group {
     }
 }
 
-/// What a run's iterations leave, until the host looks: a row each.
-struct Log {
-    /// By policy.
-    figures: Vec<DeviceArray>,
-    episodes: DeviceArray,
-}
-
 impl OffPolicyLearner {
     /// The policies of `configs`, a run each, with the weights of `states`, for `envs`.
     ///
@@ -199,8 +193,8 @@ impl OffPolicyLearner {
         progress: Progress,
         n: u64,
     ) -> Result<Vec<Result<Vec<Iterated>>>> {
-        let log = |(run, envs): (usize, &&mut CudaVecEnv)| self.log(run, envs, n as usize);
-        let logs = envs.iter().enumerate().map(log).collect::<Result<Vec<_>>>()?;
+        let log = |group: &Group| Log::new(group, &envs[group.runs.clone()], n as usize);
+        let logs = self.groups.iter().map(log).collect::<Result<Vec<_>>>()?;
         let members = || self.groups.iter().flat_map(|group| &group.members);
         members().try_for_each(Member::check_ranks)?;
         // Nobody allocates while a kernel may wait for another rank.
@@ -210,16 +204,17 @@ impl OffPolicyLearner {
             let mut members = self.groups.iter_mut().flat_map(|group| &mut group.members);
             members.try_for_each(|member| member.begin(env_steps))?;
             self.iterate(envs)?;
-            for (run, (envs, log)) in envs.iter_mut().zip(&logs).enumerate() {
-                self.note(run, envs, (i, log))?;
+            for (group, log) in self.groups.iter().zip(&logs) {
+                log.note(i, group, &mut envs[group.runs.clone()])?;
             }
             let mut members = self.groups.iter().flat_map(|group| &group.members);
             members.try_for_each(Member::wait_for_ranks)?;
         }
-        let read = |(run, (envs, log)): (usize, (&&mut CudaVecEnv, &Log))| {
-            self.read((run, envs), progress, log)
-        };
-        envs.iter().zip(&logs).enumerate().map(read).collect()
+        let mut done = Vec::new();
+        for (group, log) in self.groups.iter().zip(&logs) {
+            done.extend(log.read(group, &envs[group.runs.clone()], (&self.config, progress))?);
+        }
+        Ok(done)
     }
 
     /// Keeps the second group half a step and its updates behind the first, from the time that an iteration `took`.
@@ -246,27 +241,6 @@ impl OffPolicyLearner {
         graph.launch()?;
         device.synchronize()?;
         self.stagger(clock.elapsed())
-    }
-
-    fn log(&self, run: usize, envs: &CudaVecEnv, n: usize) -> Result<Log> {
-        let rows =
-            |array: &DeviceArray| DeviceArray::zeros(envs.gpu(), "log", U32, &[n, array.len()]);
-        let (members, run) = self.members(run);
-        let figures = members.iter().map(|member| rows(member.figures_array(run)));
-        let figures = figures.collect::<warp_data::Result<_>>()?;
-        Ok(Log { figures, episodes: rows(envs.totals_array())? })
-    }
-
-    /// Keeps what iteration `i` left in a run.
-    fn note(&self, run: usize, envs: &mut CudaVecEnv, (i, log): (usize, &Log)) -> Result<()> {
-        let (members, of_group) = self.members(run);
-        for (member, figures) in members.iter().zip(&log.figures) {
-            let from = member.figures_array(of_group);
-            figures.copy_part(i * from.len(), from, 0..from.len())?;
-        }
-        envs.device_totals()?;
-        let totals = envs.totals_array();
-        Ok(log.episodes.copy_part(i * totals.len(), totals, 0..totals.len())?)
     }
 
     /// Starts an iteration, recorded if it is the first of its kind.
@@ -316,36 +290,5 @@ impl OffPolicyLearner {
             move || group.steps(round, num_steps, own)
         });
         side_by_side(&device, works)
-    }
-
-    /// What the iterations of a call left in a run: the error is the device's, then the run's.
-    fn read(
-        &self,
-        (run, envs): (usize, &CudaVecEnv),
-        progress: Progress,
-        log: &Log,
-    ) -> Result<Result<Vec<Iterated>>> {
-        let (members, of_group) = self.members(run);
-        for member in members {
-            if let Err(error) = member.check(of_group)? {
-                return Ok(Err(error));
-            }
-        }
-        let episodes = log.episodes.pull::<u32>()?;
-        let sums = |(member, log): (&Member, &DeviceArray)| member.sum_figures(&log.pull::<u32>()?);
-        let figures = members.iter().zip(&log.figures).map(sums).collect::<Result<Vec<_>>>()?;
-        let width = envs.totals_array().len();
-        let iteration = |(i, totals): (usize, &[u32])| {
-            let env_steps = progress.env_steps + i as u64 * self.config.steps_per_iteration();
-            let policy = |(member, sums): (&Member, &Vec<f64>)| {
-                let row = member.figures_array(of_group).len() / 2;
-                member.read_figures(&sums[i * row..][..row], env_steps)
-            };
-            let policies = members.iter().zip(&figures).map(policy).collect();
-            Iterated { episodes: envs.read_totals(totals), policies, phases: None }
-        };
-        let mut done: Vec<Iterated> = episodes.chunks(width).enumerate().map(iteration).collect();
-        episodes::sum_in(&mut done, &self.config.sharing())?;
-        Ok(Ok(done))
     }
 }

@@ -245,9 +245,9 @@ impl Member {
         Ok(Err(Error::Policy { policy: self.policy.name.clone(), reason }))
     }
 
-    /// Where a run's figures are summed.
-    pub(crate) fn figures_array(&self, run: usize) -> &DeviceArray {
-        self.engine.figures_array(run)
+    /// Where figures are summed, of one run after the other.
+    pub(crate) fn figures_array(&self) -> &DeviceArray {
+        self.engine.figures_array()
     }
 
     /// The sums of figures of all ranks, from what arrays of this one's held.

@@ -92,8 +92,6 @@ pub(super) struct Memory {
     pub(super) counters: DeviceArray,
     steps: DeviceArray,
     constants: DeviceArray,
-    /// Sums of figures, and how often each was taken, f64 `[2 n]`.
-    pub(super) figures: DeviceArray,
     squares: DeviceArray,
     barrier: DeviceArray,
     alive_now: DeviceArray,
@@ -125,7 +123,7 @@ impl Memory {
             Ok(DeviceArray::from_slice(device, &name, &[n, c.width], &c.start.repeat(n))?)
         };
         let n = layout.n_parameters;
-        let (optimisers, figures) = (plan.optimisers.len(), plan.figures.len());
+        let optimisers = plan.optimisers.len();
         let cells = ring_steps(plan, place.n_rows) * place.n_rows;
         let priorities = PriorityArrays::new(device, plan, cells, division.shards)?;
         let ranks = || RankArrays::new(device, (plan, layout), division, &priorities);
@@ -141,7 +139,6 @@ impl Memory {
             counters: make("counters", U32, COUNTERS.len() + optimisers + 1)?,
             steps: make("steps", F32, STEP_WORDS * optimisers)?,
             constants: make("constants", U32, 2 * CONSTANTS * optimisers)?,
-            figures: make("figures", U32, 2 * 2 * figures)?,
             squares: make("squares", U32, 2 * layout.n_tiles)?,
             barrier: make("barrier", U32, 1)?,
             alive_now: make("alive_now", U8, place.n_rows)?,
@@ -168,12 +165,14 @@ impl Memory {
         Ok(self.constants.push(&words)?)
     }
 
-    /// The struct that kernels get, as an argument; [`text`] declares it.
-    pub(super) fn arg(&self) -> Arg {
+    /// The struct that kernels get, as an argument, with element `first_figure` of `figures` on as the run's;
+    /// [`text`] declares it.
+    pub(super) fn arg(&self, figures: &DeviceArray, first_figure: usize) -> Arg {
         let world = &self.world;
         let group = |i: usize| world.groups.iter().map(move |group| pointer(group[i].as_ref()));
         let pointers = self.columns.iter().map(Pointer::from);
         let pointers = pointers.chain(ARRAYS.iter().map(|(_, _, of)| Pointer::from(of(self))));
+        let pointers = pointers.chain([Pointer::to(figures, first_figure)]);
         let pointers = pointers.chain((0..OF_GROUPS.len()).flat_map(group));
         let pointers = pointers.chain(world.ends.iter().map(|array| pointer(array.as_ref())));
         let of_ranks = self.ranks.iter().flat_map(|ranks| ranks.told.iter().chain(&ranks.heard));
@@ -187,7 +186,7 @@ impl Memory {
 type Field = (&'static str, &'static str, fn(&Memory) -> &DeviceArray);
 
 /// Those behind the columns.
-const ARRAYS: [Field; 26] = [
+const ARRAYS: [Field; 25] = [
     ("float*", "parameters", |m| &m.parameters),
     ("float*", "exp_avg", |m| &m.exp_avg),
     ("float*", "exp_avg_sq", |m| &m.exp_avg_sq),
@@ -198,7 +197,6 @@ const ARRAYS: [Field; 26] = [
     ("unsigned int*", "counters", |m| &m.counters),
     ("DescentStep*", "steps", |m| &m.steps),
     ("const double*", "constants", |m| &m.constants),
-    ("double*", "figures", |m| &m.figures),
     ("double*", "squares", |m| &m.squares),
     ("unsigned int*", "barrier", |m| &m.barrier),
     ("unsigned char*", "alive_now", |m| &m.alive_now),
@@ -223,6 +221,7 @@ pub(super) fn text(plan: &Plan, n_groups: usize, division: Division) -> String {
     for (c_type, name, _) in ARRAYS {
         let _ = writeln!(text, "    {c_type} {name};");
     }
+    text += "    double* figures;\n";
     for (c_type, name) in OF_GROUPS {
         let _ = writeln!(text, "    {c_type} {name}[{n_groups}];");
     }

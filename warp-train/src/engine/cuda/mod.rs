@@ -13,6 +13,7 @@ mod emit_norms;
 mod emit_whole;
 mod layout;
 mod learner;
+mod log;
 mod member;
 mod memory;
 mod op;
@@ -44,6 +45,8 @@ use op::{How, Op, Tracer};
 use ranks::{Division, Told};
 use std::collections::HashMap;
 use text::{Agents, KERNEL, Program, ProgramContext};
+use warp_core::DType::U32;
+use warp_data::cuda::DeviceArray;
 use warp_func::cuda::{Arg, Build, CudaVecEnv, Function, Kernels, Launch, Structs, begin_early};
 
 pub(crate) use learner::OffPolicyLearner;
@@ -113,6 +116,8 @@ pub(crate) struct CudaEngine {
     layout: Layout,
     seeds: Vec<u64>,
     memories: Vec<Memory>,
+    /// Sums of figures and how often each was taken, f64 `[runs, 2 n]`.
+    figures: DeviceArray,
     /// What every run's cells hold, once they have been set.
     cells: Option<Vec<f32>>,
     /// What kernels get: all memories.
@@ -145,7 +150,12 @@ impl CudaEngine {
             Memory::new(kernels.device(), (&plan, &layout, division), &setting.place, world)
         };
         let memories = envs.iter().map(memory).collect::<Result<Vec<_>>>()?;
-        let args = || memories.iter().map(Memory::arg);
+        // One array, since whoever clears or copies them does so for all runs at once.
+        let n_figures = 2 * 2 * plan.figures.len();
+        let shape = [memories.len(), n_figures];
+        let figures = DeviceArray::zeros(kernels.device(), "figures", U32, &shape)?;
+        let numbered = || memories.iter().enumerate();
+        let args = || numbered().map(|(run, memory)| memory.arg(&figures, run * n_figures));
         let arg = match args().next() {
             Some(alone) if memories.len() == 1 => alone,
             _ => {
@@ -160,6 +170,7 @@ impl CudaEngine {
             layout,
             seeds,
             memories,
+            figures,
             cells: None,
             arg,
             kernels,

@@ -207,13 +207,13 @@ impl CudaEngine {
         taken.map(|(figure, [sum, n])| (figure.name, sum / n)).collect()
     }
 
-    /// Where a run's figures are summed.
-    pub(crate) fn figures_array(&self, run: usize) -> &DeviceArray {
-        &self.memories[run].figures
+    /// Where figures are summed, of one run after the other.
+    pub(crate) fn figures_array(&self) -> &DeviceArray {
+        &self.figures
     }
 
     /// Begins new sums of figures.
     pub(crate) fn clear_figures(&self) -> Result<()> {
-        Ok(self.memories.iter().try_for_each(|memory| memory.figures.clear())?)
+        Ok(self.figures.clear()?)
     }
 }
