@@ -2,14 +2,20 @@
 
 use super::{Link, Receivers, Round};
 use crate::error::{Error, Result as RankResult};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+/// How long a rank that waits for others stays awake: GPUs are idle meanwhile, and to be woken up would take as long.
+const AWAKE: Duration = Duration::from_micros(200);
 
 /// The links of `size` ranks, in their order; each waits for the others for at most `timeout`.
 #[must_use]
 pub fn threads(size: usize, timeout: Duration) -> Vec<Box<dyn Link>> {
     let meeting = Meeting { said: vec![None; size], ..Meeting::default() };
-    let room = Arc::new(Room { meeting: Mutex::new(meeting), changed: Condvar::new() });
+    let (meeting, changed, rounds) = (Mutex::new(meeting), Condvar::new(), AtomicU64::new(0));
+    let room = Arc::new(Room { meeting, changed, rounds });
     let link =
         |rank| -> Box<dyn Link> { Box::new(Thread { rank, room: Arc::clone(&room), timeout }) };
     (0..size).map(link).collect()
@@ -37,6 +43,8 @@ pub(crate) fn on_threads<T: Send, F: FnOnce() -> RankResult<T> + Send>(
 struct Room {
     meeting: Mutex<Meeting>,
     changed: Condvar,
+    /// Rounds that are over, for those who wait awake.
+    rounds: AtomicU64,
 }
 
 /// A round on its way.
@@ -67,6 +75,13 @@ impl Thread {
         // A thread that panics has told the others so before (`Drop`).
         self.room.meeting.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Waits for the end of round `number`, but not for long.
+    fn stay_awake(&self, number: u64, since: Instant) {
+        while self.room.rounds.load(Acquire) == number && since.elapsed() < AWAKE {
+            std::thread::yield_now();
+        }
+    }
 }
 
 impl Link for Thread {
@@ -80,7 +95,12 @@ impl Link for Thread {
             let said = meeting.said.iter_mut().map(|part| part.take().unwrap_or_default());
             meeting.last = Arc::new(said.collect());
             meeting.round += 1;
+            self.room.rounds.store(meeting.round, Release);
             self.room.changed.notify_all();
+        } else {
+            drop(meeting);
+            self.stay_awake(number, since);
+            meeting = self.meeting();
         }
         while meeting.round == number {
             if let Some(why) = &meeting.over {

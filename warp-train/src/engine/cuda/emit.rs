@@ -25,6 +25,11 @@ const TURN_FIRST: &str = "    wait_for_previous_kernel();
     allow_next_kernel();
 ";
 
+/// Whether a segment begins with [`TURN_FIRST`]: an update may begin as soon as there is place for the step that it follows.
+pub(super) fn turns_first(segment: &Segment) -> bool {
+    segment.single == [Op::Turn]
+}
+
 /// Writes functions and counts what they need.
 #[derive(Debug)]
 pub(super) struct Emitter<'a> {
@@ -62,8 +67,7 @@ impl<'a> Emitter<'a> {
 
     /// What stands in the kernel for a segment.
     pub(super) fn segment(&mut self, segment: &Segment) -> String {
-        // An update may begin as soon as there is place for the step that it follows.
-        let turns = self.context.runs == 1 && segment.single == [Op::Turn];
+        let turns = turns_first(segment);
         let mut text = if turns { TURN_FIRST.into() } else { String::new() };
         text += &match segment.rows {
             Some(rows) => self.of_tiles(&segment.ops, rows),

@@ -150,7 +150,7 @@ impl RankArrays {
 
 /// The text of what gathers.
 pub(super) fn source(ranks: usize) -> Source {
-    Source::new("gather.cu", format!("#define P_RANKS {ranks}\n{}{}", link::COPIES, link::text()))
+    Source::new("gather.cu", format!("#define P_RANKS {ranks}\n{}", link::text()))
 }
 
 /// The way to the other ranks, which are all to call it.

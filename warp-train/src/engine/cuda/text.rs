@@ -1,7 +1,7 @@
 //! The CUDA code of a program: constants of the plan, the fixed texts, row functions, a function for each
 //! piece of work, and the kernel that goes through its segments.
 
-use super::emit::Emitter;
+use super::emit::{Emitter, turns_first};
 use super::layout::{GROUP_BYTES, Layout, MOST_WHOLE_INPUTS, Machine, RowTiles, half_bytes};
 use super::memory::{self, COUNTERS};
 use super::op::Op;
@@ -130,7 +130,7 @@ impl ProgramContext<'_> {
         }
         self.row_functions(ops, &mut text);
         text += &emitter.functions;
-        text += &self.kernel(ops, tiles, &bodies);
+        text += &self.kernel(self.begin(ops, &segments), tiles, &bodies);
         text = self.by_number(text);
         let products = match self.layout.half {
             true => half_bytes(tiles.high, self.layout.widest),
@@ -281,24 +281,26 @@ impl ProgramContext<'_> {
         ops.contains(&Op::StoreIfDrawn)
     }
 
+    /// How the kernel of segments begins: when it waits for the kernel before, and lets the next one begin.
+    fn begin(&self, ops: &[Op], segments: &[Segment]) -> &'static str {
+        match self.runs {
+            // Acting may come to its place and wait there for the end of this.
+            1 if self.stores(ops) => "    allow_next_kernel();\n",
+            1 => "",
+            // Of several runs, it would keep others from that place. But an update waits for the short time of acting and
+            // a step at most, and both begin before it.
+            _ if self.stores(ops) || segments.iter().any(turns_first) => "",
+            _ => "    wait_for_previous_kernel();\n",
+        }
+    }
+
     /// The kernel that goes through all segments.
-    fn kernel(&self, ops: &[Op], tiles: RowTiles, bodies: &[String]) -> String {
+    fn kernel(&self, begin: &str, tiles: RowTiles, bodies: &[String]) -> String {
         let cluster = match tiles.team {
             1 => String::new(),
             team => format!("__cluster_dims__({team}, 1, 1) "),
         };
         let body = bodies.join("    grid_sync(m.barrier, phase);\n");
-        let begin = match self.runs {
-            // Acting may come to its place and wait there for the end of this.
-            1 if self.stores(ops) => "    allow_next_kernel();\n",
-            1 => "",
-            // Several runs leave each other too few places for long waits, but kernels that are short are at their
-            // places when what they wait for ends.
-            _ if ops.contains(&Op::Look) => {
-                "    allow_next_kernel();\n    wait_for_previous_kernel();\n"
-            }
-            _ => "    wait_for_previous_kernel();\n",
-        };
         let phase = match bodies.len() {
             0 | 1 => "",
             _ => "    unsigned int phase = phase_of(m.barrier);\n",

@@ -29,11 +29,16 @@
 #define LINK_RETRY() ((void)0)
 #endif
 
+// One wait for other ranks: how often it has polled, and when it first looked at the clock.
+struct Wait {
+    u32 polls = 0u;
+    unsigned long long since = 0ull;
+};
+
 struct Ranks {
     LinkArgs link;
-    unsigned long long began;
 
-    __device__ __forceinline__ explicit Ranks(const LinkArgs& link) : link(link), began(now()) {}
+    __device__ __forceinline__ explicit Ranks(const LinkArgs& link) : link(link) {}
 
     static __device__ __forceinline__ unsigned long long now() {
         unsigned long long t;
@@ -64,7 +69,7 @@ struct Ranks {
 #pragma unroll 1
         for (u32 from = 0; from < RANKS; from += at_once) {
             u32 words[at_once][N];
-            for (u32 poll = 1;; ++poll) {
+            for (Wait wait;;) {
                 unsigned long long x[at_once][N];
                 bool all = true;
 #pragma unroll
@@ -84,7 +89,7 @@ struct Ranks {
                         words[i][j] = is_own ? own[j] : here ? (u32)x[i][j] : 0u;
                     }
                 }
-                if (all || (poll % POLLS == 0u && is_over())) break;
+                if (all || is_over(wait)) break;
                 LINK_RETRY();
             }
 #pragma unroll
@@ -94,12 +99,14 @@ struct Ranks {
         }
     }
     // Whether nobody is to wait any more: on the first wait that is too long, which the host is told, or when the host
-    // says so.
-    __device__ __forceinline__ bool is_over() const {
+    // says so. To be asked after every poll that was in vain.
+    __device__ __forceinline__ bool is_over(Wait& wait) const {
+        if (++wait.polls % POLLS != 0u) return false;
+        if (wait.since == 0ull) wait.since = now();
         volatile u32* fault = link.fault;
         volatile u32* stop = (volatile u32*)link.stop[0];
         if (*fault != 0u || *stop != 0u) return true;
-        if (now() - began < (unsigned long long)link.timeout_ms * 1000000ull) return false;
+        if (now() - wait.since < (unsigned long long)link.timeout_ms * 1000000ull) return false;
         *fault = 1u;
         *(volatile u32*)link.stop[1] = 1u;
         return true;
@@ -150,14 +157,14 @@ struct Ranks {
     __device__ __forceinline__ float4 receive_four(u32 from, u32 at, unsigned long long count) const {
         const unsigned long long* words = place(link.rank, from, count, at);
         u32 round = round_of(count);
-        for (u32 poll = 1;; ++poll) {
+        for (Wait wait;;) {
             unsigned long long x, y, z, w;
             LINK_LOAD(words, x, y);
             LINK_LOAD(words + 2, z, w);
             if ((u32)(x >> 32) == round && (u32)(y >> 32) == round && (u32)(z >> 32) == round && (u32)(w >> 32) == round)
                 return make_float4(__uint_as_float((u32)x), __uint_as_float((u32)y), __uint_as_float((u32)z),
                                    __uint_as_float((u32)w));
-            if (poll % POLLS == 0u && is_over()) return make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+            if (is_over(wait)) return make_float4(0.0f, 0.0f, 0.0f, 0.0f);
             LINK_RETRY();
         }
     }
@@ -168,12 +175,16 @@ struct Ranks {
             if (to != link.rank) send(place(to, link.rank, count, at), (u32)bits, (u32)(bits >> 32), round_of(count));
         }
     }
-    // The sum over ranks of a double that lies at word `at`.
+    // The sum over ranks of a double that lies at word `at`. A call, since it is needed seldom, and the innermost loops of
+    // kernels with few registers are compiled better without it; by value, or else `link` would lie in memory.
     __device__ __forceinline__ double sum_double(double mine, u32 at, unsigned long long count) const {
+        return sum_double_of(*this, mine, at, count);
+    }
+    static __device__ __noinline__ double sum_double_of(Ranks ranks, double mine, u32 at, unsigned long long count) {
         unsigned long long bits = (unsigned long long)__double_as_longlong(mine);
         const u32 own[2] = {(u32)bits, (u32)(bits >> 32)};
         double sum = 0.0;
-        receive(own, at, count, [&](u32 rank, const u32 (&w)[2]) {
+        ranks.receive(own, at, count, [&](u32 rank, const u32 (&w)[2]) {
             double x = __longlong_as_double((long long)((unsigned long long)w[1] << 32 | w[0]));
             sum = rank == 0u ? x : sum + x;
         });

@@ -4,21 +4,17 @@
 // A block waits for the one of the same number on the other GPUs, so all blocks of all policies that gather side by
 // side must fit on a GPU at a time: there are few (gathering.rs).
 //
-// Needs: exchange.cuh, copies.cu.
+// Needs: exchange.cuh.
 
-// Words `at` and the one behind it of what this rank has. The first array may be in copies, numbers that are summed in
-// their order.
+// Words `at` and the one behind it of what this rank has.
 __device__ __forceinline__ void own_words(const AllGatherArgs& a, u32 at, u32 (&words)[2]) {
-    float sums[2] = {0.0f, 0.0f};
-    if (a.copies > 0u && at < a.first_words)
-        sum_of_copies((const float*)a.first + at, a.copies, a.first_words, a.first_words - at, sums);
 #pragma unroll
     for (u32 i = 0; i < 2u; ++i) {
         u32 word = at + i, second = word - a.first_words, third = second - a.second_words;
         u32 fourth = third - a.third_words;
         words[i] = 0u;
         if (word < a.first_words)
-            words[i] = a.copies > 0u ? __float_as_uint(sums[i]) : a.first[word];
+            words[i] = a.first[word];
         else if (second < a.second_words)
             words[i] = a.second[second];
         else if (third < a.third_words)

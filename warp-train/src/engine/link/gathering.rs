@@ -14,8 +14,8 @@ const MOST_GATHERED: usize = 1 << 22;
 /// Words of inboxes at most: as many with the number of their round, for even and for odd rounds. What is more goes
 /// through NCCL.
 const MOST_INBOX: usize = 4 * MOST_GATHERED;
-/// Pairs of words that a block sends the others in one go: few, so that many multiprocessors sum copies of gradients.
-const PAIRS: u32 = 128;
+/// Pairs of words that a block sends the others in one go: few, so that many multiprocessors take part.
+pub(crate) const PAIRS: u32 = 128;
 /// Arrays that are gathered in one go, at most.
 const MOST_ARRAYS: usize = 4;
 
@@ -28,21 +28,18 @@ impl warp_core::device_struct::Pointee for Word {
     const DTYPE: Option<DType> = None;
 }
 
-/// The sum of copies of an array, in their order.
-pub(crate) const COPIES: &str = include_str!("copies.cu");
-
 // gather.cu
 kernel_args! {
-    /// Up to four arrays of this rank, and those of all ranks; the first in so many copies, if in any.
+    /// Up to four arrays of this rank, and those of all ranks.
     struct AllGatherArgs {
         first: &[Word], second: &[Word], third: &[Word], fourth: &[Word],
-        first_words: u32, second_words: u32, third_words: u32, fourth_words: u32, copies: u32,
+        first_words: u32, second_words: u32, third_words: u32, fourth_words: u32,
         all_first: &mut [Word], all_second: &mut [Word], all_third: &mut [Word],
         all_fourth: &mut [Word], rounds: &mut [u64],
     }
 }
 
-/// The kernel that gathers, for texts that define `P_RANKS` and have [`COPIES`].
+/// The kernel that gathers, for texts that define `P_RANKS`.
 pub(crate) fn text() -> String {
     let declared = declare(&[AllGatherArgs::ARGS, LinkArgs::ARGS]);
     let begin =
@@ -105,7 +102,7 @@ impl Gathering {
     pub(crate) fn gather(&self, arrays: &[Gathered<'_>]) -> Result<()> {
         match self {
             Self::Kernel(inbox) => {
-                arrays.chunks(MOST_ARRAYS).try_for_each(|arrays| inbox.gather(arrays, 0))
+                arrays.chunks(MOST_ARRAYS).try_for_each(|arrays| inbox.gather(arrays))
             }
             Self::Nccl(_) if arrays.is_empty() => Ok(()),
             Self::Nccl(joined) => joined.gather(arrays),
@@ -143,12 +140,12 @@ impl Inbox {
         Ok(Self { linked, all_gather, rounds, device: device.clone() })
     }
 
-    /// Gathers up to four arrays; of the first there are so many copies to be summed, if any.
-    pub(crate) fn gather(&self, arrays: &[Gathered<'_>], copies: u32) -> Result<()> {
+    /// Gathers up to four arrays.
+    fn gather(&self, arrays: &[Gathered<'_>]) -> Result<()> {
         let [first, more @ ..] = arrays else { return Ok(()) };
         let of = |number: usize| more.get(number).copied();
         let words = |of: Option<Gathered<'_>>| of.map_or(0, |of| of.own.len() as u32);
-        let first_words = (first.own.len() / copies.max(1) as usize) as u32;
+        let first_words = first.own.len() as u32;
         let [second_words, third_words, fourth_words] = [0, 1, 2].map(|number| words(of(number)));
         let [second, third, fourth] = [0, 1, 2].map(|number| of(number).unwrap_or(*first));
         let args = AllGatherArgs {
@@ -160,18 +157,29 @@ impl Inbox {
             second_words,
             third_words,
             fourth_words,
-            copies,
             all_first: first.all,
             all_second: second.all,
             all_third: third.all,
             all_fourth: fourth.all,
             rounds: &self.rounds,
         };
-        let pairs = (first_words + second_words + third_words + fourth_words).div_ceil(2);
-        let most = self.device.info().n_multiprocessors;
-        let blocks = pairs.div_ceil(PAIRS).clamp(1, most);
-        let launch = Launch { blocks, threads: PAIRS, ..Launch::default() };
+        let words = first_words + second_words + third_words + fourth_words;
+        let launch = Launch { blocks: self.blocks(words), threads: PAIRS, ..Launch::default() };
         Ok(self.all_gather.launch(&launch, &[args.arg(), self.linked.args()?.arg()])?)
+    }
+
+    /// Blocks of [`PAIRS`] pairs that send so many words: no more than fit on the GPU at a time.
+    pub(crate) fn blocks(&self, words: u32) -> u32 {
+        words.div_ceil(2 * PAIRS).clamp(1, self.device.info().n_multiprocessors)
+    }
+
+    /// What another kernel needs to send and receive through this inbox: the way to the ranks, and rounds so far, which
+    /// it is to count as `all_gather` does.
+    ///
+    /// # Errors
+    /// The inboxes are gone.
+    pub(crate) fn args(&self) -> Result<(LinkArgs<'_>, &DeviceArray)> {
+        Ok((self.linked.args()?, &self.rounds))
     }
 }
 

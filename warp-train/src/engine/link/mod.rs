@@ -8,6 +8,6 @@ mod gathering;
 mod joined;
 mod linked;
 
-pub(crate) use gathering::{COPIES, Gathering, Room, copies, text};
+pub(crate) use gathering::{Gathering, PAIRS, Room, copies, text};
 pub(crate) use joined::{Gathered, Joined, Joining};
 pub(crate) use linked::{EXCHANGE, LinkArgs, Linked, is_within_reach};

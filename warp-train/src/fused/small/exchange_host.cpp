@@ -18,6 +18,7 @@
 typedef unsigned int u32;
 typedef unsigned long long u64;
 #define __forceinline__ inline
+#define __noinline__
 
 template <typename To, typename From>
 static To bits(From from) {

@@ -158,6 +158,10 @@ kernel_args! {
     pub(super) struct SumCopiesArgs {
         partial: &[f32], copies: u32, n_parameters: u32, sum: &mut [f32],
     }
+    pub(super) struct ReduceRanksArgs {
+        state: &[WideState], partial: &[f32], copies: u32, n_parameters: u32, gradient: &mut [f32],
+        squares: &mut [f64], losses: &[u64], all_losses: &mut [u64], n_losses: u32, rounds: &mut [u64],
+    }
     pub(super) struct FactorsArgs {
         settings: &[WideSettings], state: &mut [WideState], squares: &[f64], blocks: u32,
         losses: &[f64], loss_blocks: u32, loss_room: u32,
@@ -314,7 +318,7 @@ pub(super) fn declarations() -> String {
     text + &declare(&all)
 }
 
-const GENERAL: [CStruct; 34] = [
+const GENERAL: [CStruct; 35] = [
     SumObsArgs::ARGS,
     ObsMomentsArgs::ARGS,
     MergeMomentsArgs::ARGS,
@@ -347,6 +351,7 @@ const GENERAL: [CStruct; 34] = [
     LossesArgs::ARGS,
     ReduceArgs::ARGS,
     SumCopiesArgs::ARGS,
+    ReduceRanksArgs::ARGS,
     FactorsArgs::ARGS,
     DescendArgs::ARGS,
 ];

@@ -1,18 +1,18 @@
 //! Communication of a run's ranks on the wide path: numbers of samples, moments, gradients and losses, each gathered
 //! from all of them and then summed in their order.
 
-use super::args::SumCopiesArgs;
+use super::args::{ReduceRanksArgs, SumCopiesArgs};
 use super::arrays::{LOSS_WORDS, SUM_BLOCKS};
 use super::policy::WidePolicy;
 use super::shared::{SUMS, WideMoments};
 use super::spread::SPREAD_WORDS;
 use crate::config::Shards;
-use crate::engine::link::{self, Gathered, Gathering, Joining, Room};
+use crate::engine::link::{self, Gathered, Gathering, Joining, PAIRS, Room};
 use crate::error::Result;
 use crate::world::World;
 use warp_core::DType::{F32, U32};
 use warp_data::cuda::DeviceArray;
-use warp_func::cuda::{DeviceStruct, KernelArgs, Launch, Module};
+use warp_func::cuda::{DeviceStruct, Function, KernelArgs, Launch, Module, begin_early};
 
 /// Policies that may wait for other ranks inside kernels at a time, a block on every multiprocessor each: a
 /// multiprocessor has room for more than twice as many.
@@ -20,13 +20,21 @@ const MOST_BESIDE: usize = 3;
 
 /// What the unit of all networks has beside them where several ranks learn.
 pub(super) fn text(world: &World) -> String {
-    if world.is_alone() { String::new() } else { link::text() }
+    match world.is_alone() {
+        true => String::new(),
+        false => {
+            let reduce = include_str!("reduce_ranks.cu");
+            [&*link::text(), &format!("#define REDUCED_PAIRS {PAIRS}u\n"), reduce].concat()
+        }
+    }
 }
 
 /// A policy's way to the other ranks, and what it hears of them: arrays as long as this rank's own for each.
 #[derive(Debug)]
 pub(super) struct WideRanks {
     gathering: Gathering,
+    /// What sums gradients where a kernel gathers.
+    reduce_ranks: Function,
     world: World,
     /// Number of this rank's first shard.
     pub(super) shard: u32,
@@ -72,7 +80,7 @@ impl WideRanks {
         let sums = 2 * SUMS * SUM_BLOCKS;
         let copies = link::copies(told.n_parameters, size);
         // The most that is told at a time.
-        let words = (told.n_parameters + told.losses)
+        let words = (told.n_parameters.next_multiple_of(2) + told.losses)
             .max(sums + shards.here + SPREAD_WORDS + moments * told.width)
             .max(told.moments);
         let room = Room { words, module: told.module, may_wait: !told.foreign };
@@ -80,6 +88,7 @@ impl WideRanks {
         let make = |name: &str, dtype, n: usize| DeviceArray::zeros(device, name, dtype, &[n]);
         Ok(Self {
             gathering,
+            reduce_ranks: told.module.function("wide_reduce_ranks")?,
             world: world.clone(),
             shard: shards.first as u32,
             ns: make("samples of shards", U32, shards.total)?,
@@ -106,7 +115,7 @@ impl WideRanks {
     }
 
     /// In how many copies it hears gradients.
-    pub(super) fn copies(&self) -> u32 {
+    fn copies(&self) -> u32 {
         (self.gradients.len() / self.gradient.len().max(1)) as u32
     }
 
@@ -115,28 +124,41 @@ impl WideRanks {
         self.gathering.gather(arrays)
     }
 
-    /// Gathers gradients, or sums large ones, of which this rank has `copies` in `partial` that are summed first, and sums of losses of
-    /// `loss_blocks` blocks.
-    pub(super) fn gather_gradients(
-        &self,
-        policy: &WidePolicy,
-        partial: &DeviceArray,
-        copies: u32,
-        loss_blocks: usize,
-    ) -> Result<()> {
-        let own = &policy.arrays.losses.first(LOSS_WORDS * loss_blocks);
-        let losses = Gathered { own, all: &self.losses };
-        let all = &self.gradients;
+    /// Sums the gradients of all ranks, of which this one has copies, and divides them by the number of samples; it also
+    /// hears sums of losses, of so many blocks. Returns how many sums of squares it leaves.
+    pub(super) fn reduce(&self, policy: &WidePolicy, loss_blocks: usize) -> Result<u32> {
+        let (a, n) = (&policy.arrays, policy.network.n_parameters);
+        let (copies, n_parameters) = (policy.sizes.copies as u32, n as u32);
         match &self.gathering {
             Gathering::Kernel(inbox) => {
-                inbox.gather(&[Gathered { own: partial, all }, losses], copies)
+                let ((link, rounds), n_losses) =
+                    (inbox.args()?, (LOSS_WORDS / 2 * loss_blocks) as u32);
+                let args = ReduceRanksArgs {
+                    state: &a.state,
+                    partial: &a.partial,
+                    copies,
+                    n_parameters,
+                    gradient: &a.gradient,
+                    squares: &a.squares,
+                    losses: &a.losses,
+                    all_losses: &self.losses,
+                    n_losses,
+                    rounds,
+                };
+                let blocks = inbox.blocks(n_parameters.next_multiple_of(2) + 2 * n_losses);
+                let launch = Launch { blocks, threads: 2 * PAIRS, ..Launch::default() };
+                begin_early(&policy.device)?;
+                self.reduce_ranks.launch(&launch, &[args.arg(), link.arg()])?;
+                Ok(n_parameters.div_ceil(2 * PAIRS))
             }
             Gathering::Nccl(joined) => {
-                let n = policy.network.n_parameters;
-                let (sum, n_parameters) = (&self.gradient, n as u32);
-                let args = SumCopiesArgs { partial, copies, n_parameters, sum };
+                let own = &a.losses.first(LOSS_WORDS * loss_blocks);
+                let losses = Gathered { own, all: &self.losses };
+                let sum = &self.gradient;
+                let args = SumCopiesArgs { partial: &a.partial, copies, n_parameters, sum };
                 policy.update.sum_copies.launch(&Launch::over(n, 256), &[args.arg()])?;
-                joined.gather(&[Gathered { own: sum, all }, losses])
+                joined.gather(&[Gathered { own: sum, all: &self.gradients }, losses])?;
+                policy.reduce(&self.gradients, self.copies(), 1)
             }
         }
     }

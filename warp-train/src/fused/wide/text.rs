@@ -13,7 +13,6 @@ use super::tiled_shape::TiledShape;
 use super::wgmma::products;
 use crate::algorithm::{PolicyPlan, Rollouts};
 use crate::config::TrainConfig;
-use crate::engine::link::COPIES;
 use crate::engine::rollout::GroupRows;
 use crate::fused::halves;
 use crate::fused::objective;
@@ -39,7 +38,7 @@ const GENERAL: [&str; 5] = [
 /// In which order cells are looked through.
 pub(super) const CELLS: &str = include_str!("cells.cu");
 /// Minibatches and steps of the optimiser, a unit of their own.
-const UPDATE: [&str; 3] = [COPIES, MINIBATCHES, include_str!("update.cu")];
+const UPDATE: [&str; 3] = [include_str!("copies.cu"), MINIBATCHES, include_str!("update.cu")];
 /// Which samples a minibatch has.
 pub(super) const MINIBATCHES: &str = include_str!("minibatches.cu");
 const PRODUCTS: [&str; 2] = [include_str!("product_single.cu"), include_str!("product_half.cu")];

@@ -226,13 +226,14 @@ extern "C" __global__ __launch_bounds__(256) void wide_reduce(const ReduceArgs a
     if (threadIdx.x == 0) a.squares[blockIdx.x] = own;
 }
 
-// Sums the copies of the gradient of this rank, which the others are told.
+// Sums the copies of the gradient of this rank, for NCCL, as reduce_ranks.cu does: halves of the copies first.
 extern "C" __global__ __launch_bounds__(256) void wide_sum_copies(const SumCopiesArgs a) {
     unsigned int i = blockIdx.x * 256 + threadIdx.x;
     if (i >= a.n_parameters) return;
-    float sums[1] = {0.0f};
-    sum_of_copies(a.partial + i, a.copies, a.n_parameters, 1, sums);
-    a.sum[i] = sums[0];
+    float halves[2][1] = {};
+    for (int half = 0; half < 2; ++half)
+        sum_of_half(a.partial + i, a.copies, half == 1, a.n_parameters, 1, halves[half]);
+    a.sum[i] = halves[0][0] + halves[1][0];
 }
 
 // The norm of the gradient, the step's factors and the minibatch's figures, in one block. Every rank has left sums of
@@ -245,7 +246,7 @@ extern "C" __global__ void wide_factors(const FactorsArgs a) {
         double t = a.state->optimiser_steps + 1u;
         powers[threadIdx.x / 32 - 6] = pow(threadIdx.x == 192 ? 0.9 : 0.999, t);
     }
-    // All but the gradient's squares was there before its copies were summed.
+    // This was there before the gradient's copies were summed.
     unsigned int n = a.state->whole, fault = a.state->fault;
     unsigned int updates = a.state->updates, steps = a.state->optimiser_steps;
     double most = a.settings->max_grad_norm, before[6];
@@ -254,6 +255,8 @@ extern "C" __global__ void wide_factors(const FactorsArgs a) {
     for (int k = 0; k < 6; ++k) before[k] = a.state->sums[k];
     // Of losses, then of the gradient's squares.
     double sums[6] = {};
+    // Of one rank alone, losses were there before the gradient's copies were summed.
+    if (P_RANKS > 1) wait_for_previous_kernel();
     // Threads take a rank's blocks as if it had as many as fit, so that the order of sums does not depend on how many
     // it has.
     for (unsigned int rank = 0; rank < P_RANKS; ++rank) {
@@ -263,7 +266,7 @@ extern "C" __global__ void wide_factors(const FactorsArgs a) {
             for (int k = 0; k < 5; ++k) sums[k] += losses[i * 5 + k];
         }
     }
-    wait_for_previous_kernel();
+    if (P_RANKS == 1) wait_for_previous_kernel();
     #pragma unroll 8
     for (unsigned int i = threadIdx.x; i < a.blocks; i += 256) sums[5] += a.squares[i];
     wide_block_sums(sums);

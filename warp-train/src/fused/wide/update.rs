@@ -165,23 +165,19 @@ impl WidePolicy {
         let (config, a) = (&self.plan.config, &self.arrays);
         let (n, state) = (self.network.n_parameters, &a.state);
         let (n_parameters, gradient, squares) = (n as u32, &a.gradient, &a.squares);
-        let (mut partial, mut copies) = (&a.partial, self.sizes.copies as u32);
-        let mut losses = &a.losses;
-        if let Some(ranks) = &self.ranks {
-            ranks.gather_gradients(self, partial, copies, loss_blocks)?;
-            (partial, copies) = (&ranks.gradients, ranks.copies());
-            losses = &ranks.losses;
-        }
-        let lanes = lanes_of_copies(copies);
-        let args = ReduceArgs { state, partial, copies, n_parameters, lanes, gradient, squares };
-        let launch = Launch::over(n * lanes as usize, 256);
-        self.update.reduce.launch(&launch, &[args.arg()])?;
+        let blocks = match &self.ranks {
+            None => {
+                let copies = self.sizes.copies as u32;
+                self.reduce(&a.partial, copies, lanes_of_copies(copies))?
+            }
+            Some(ranks) => ranks.reduce(self, loss_blocks)?,
+        };
         let args = FactorsArgs {
             settings: &a.settings,
             state,
             squares,
-            blocks: launch.blocks,
-            losses,
+            blocks,
+            losses: self.ranks.as_ref().map_or(&a.losses, |ranks| &ranks.losses),
             loss_blocks: loss_blocks as u32,
             loss_room: (a.losses.len() / LOSS_WORDS) as u32,
         };
@@ -200,6 +196,18 @@ impl WidePolicy {
         };
         begin_early(&self.device)?;
         Ok(self.update.descend.launch(&Launch::over(n, 256), &[args.arg()])?)
+    }
+
+    /// Sums so many copies of the gradient, which `lanes` threads share, and divides by the number of samples; returns how many
+    /// sums of squares it leaves.
+    pub(super) fn reduce(&self, partial: &DeviceArray, copies: u32, lanes: u32) -> Result<u32> {
+        let (a, n) = (&self.arrays, self.network.n_parameters);
+        let (state, gradient, squares) = (&a.state, &a.gradient, &a.squares);
+        let n_parameters = n as u32;
+        let args = ReduceArgs { state, partial, copies, n_parameters, lanes, gradient, squares };
+        let launch = Launch::over(n * lanes as usize, 256);
+        self.update.reduce.launch(&launch, &[args.arg()])?;
+        Ok(launch.blocks)
     }
 
     /// What the loss reads of samples.

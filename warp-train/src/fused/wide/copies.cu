@@ -23,3 +23,14 @@ __device__ inline void sum_of_copies(const float* first, unsigned int copies, un
         }
     }
 }
+
+// The same of one half of the copies: two threads share them.
+template <int N>
+__device__ inline void sum_of_half(const float* first, unsigned int copies, bool is_second, unsigned int n,
+                                   unsigned int present, float (&sums)[N]) {
+    unsigned int half = (copies + 1) / 2;
+    if (is_second)
+        sum_of_copies(first + (unsigned long long)half * n, copies - half, n, present, sums);
+    else
+        sum_of_copies(first, half, n, present, sums);
+}
