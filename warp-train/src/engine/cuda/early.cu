@@ -1,5 +1,5 @@
-// An update that keeps the step before it by itself. In a run by itself it begins while that step is still made, and only blocks
-// that draw it wait for it; in several runs it has been made.
+// An update that keeps the step before it by itself. It begins while that step is still made, and only blocks that draw it
+// wait for it.
 
 // Keeps a step of few rows. Several blocks may do so, which write the same.
 __device__ inline void store_now(const Memory& m) {

@@ -142,7 +142,9 @@ impl ProgramContext<'_> {
             blocks: (self.runs * blocks) as u32,
             threads: THREADS,
             shared_bytes: shared as u32,
-            cooperative: segments.len() > 1,
+            // Blocks of a run wait for each other, so all of them must find places. Those of many runs are few, and begin run by
+            // run, so that runs that have all of theirs always make room: the launch need not wait for places for all.
+            cooperative: segments.len() > 1 && !self.crowded(),
         };
         Program { source: Source::new("program.cu", text), launch }
     }
