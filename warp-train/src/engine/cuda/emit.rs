@@ -25,11 +25,6 @@ const TURN_FIRST: &str = "    wait_for_previous_kernel();
     allow_next_kernel();
 ";
 
-/// Whether a segment begins with [`TURN_FIRST`]: an update may begin as soon as there is place for the step that it follows.
-pub(super) fn turns_first(segment: &Segment) -> bool {
-    segment.single == [Op::Turn]
-}
-
 /// Writes functions and counts what they need.
 #[derive(Debug)]
 pub(super) struct Emitter<'a> {
@@ -67,7 +62,7 @@ impl<'a> Emitter<'a> {
 
     /// What stands in the kernel for a segment.
     pub(super) fn segment(&mut self, segment: &Segment) -> String {
-        let turns = turns_first(segment);
+        let turns = segment.turns_first();
         let mut text = if turns { TURN_FIRST.into() } else { String::new() };
         text += &match segment.rows {
             Some(rows) => self.of_tiles(&segment.ops, rows),

@@ -16,6 +16,13 @@ pub(super) struct Segment {
     pub(super) single: Vec<Op>,
 }
 
+impl Segment {
+    /// Whether it makes place for a step before anything else, so that an update may begin as soon as there is that place.
+    pub(super) fn turns_first(&self) -> bool {
+        self.single == [Op::Turn]
+    }
+}
+
 /// The segments of `ops`, each as early as what it needs allows.
 pub(super) fn segments(ops: &[Op], plan: &Plan) -> Vec<Segment> {
     let mut segments: Vec<Segment> = Vec::new();

@@ -1,7 +1,7 @@
 //! The CUDA code of a program: constants of the plan, the fixed texts, row functions, a function for each
 //! piece of work, and the kernel that goes through its segments.
 
-use super::emit::{Emitter, turns_first};
+use super::emit::Emitter;
 use super::layout::{GROUP_BYTES, Layout, MOST_WHOLE_INPUTS, Machine, RowTiles, half_bytes};
 use super::memory::{self, COUNTERS};
 use super::op::Op;
@@ -291,7 +291,7 @@ impl ProgramContext<'_> {
             1 => "",
             // Of several runs, it would keep others from that place. But an update waits for the short time of acting and
             // a step at most, and both begin before it.
-            _ if self.stores(ops) || segments.iter().any(turns_first) => "",
+            _ if self.stores(ops) || segments.iter().any(Segment::turns_first) => "",
             _ => "    wait_for_previous_kernel();\n",
         }
     }
