@@ -14,8 +14,8 @@ use warp_core::DType::{F32, U32};
 use warp_data::cuda::DeviceArray;
 use warp_func::cuda::{DeviceStruct, Function, KernelArgs, Launch, Module, begin_early};
 
-/// Policies that may wait for other ranks inside kernels at a time, a block on every multiprocessor each: a
-/// multiprocessor has room for more than twice as many.
+/// Policies that may wait for other ranks inside kernels at a time, a block on every multiprocessor each: it has room for
+/// so many.
 const MOST_BESIDE: usize = 3;
 
 /// What the unit of all networks has beside them where several ranks learn.
@@ -23,8 +23,9 @@ pub(super) fn text(world: &World) -> String {
     match world.is_alone() {
         true => String::new(),
         false => {
-            let reduce = include_str!("reduce_ranks.cu");
-            [&*link::text(), &format!("#define REDUCED_PAIRS {PAIRS}u\n"), reduce].concat()
+            let sizes =
+                format!("#define REDUCED_PAIRS {PAIRS}u\n#define REDUCED_BESIDE {MOST_BESIDE}\n");
+            [&*link::text(), &sizes, include_str!("reduce_ranks.cu")].concat()
         }
     }
 }

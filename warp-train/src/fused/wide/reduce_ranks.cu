@@ -2,17 +2,17 @@
 // others, and adds up what all of them have, in the order of ranks. Elsewhere wide_sum_copies, NCCL and wide_reduce do the
 // same one after the other.
 //
-// A block waits for the one of the same number on the other GPUs, as in gather.cu.
+// A block waits for the one of the same number on the other GPUs, as in gather.cu: a block of each of REDUCED_BESIDE policies
+// fits on a multiprocessor.
 //
 // Needs: update.cu, exchange.cuh.
 
 // Two threads share the copies of two neighbouring parameters; REDUCED_PAIRS of these are summed by a block at a time.
 
 // The gradient has one number for each parameter; behind it are sent sums of losses, `n_losses` doubles.
-extern "C" __global__ __launch_bounds__(2 * REDUCED_PAIRS) void wide_reduce_ranks(const ReduceRanksArgs a,
-                                                                                  const LinkArgs link) {
+extern "C" __global__ __launch_bounds__(2 * REDUCED_PAIRS, REDUCED_BESIDE) void wide_reduce_ranks(
+    const ReduceRanksArgs a, const LinkArgs link) {
     __shared__ float halves[REDUCED_PAIRS][2];
-    allow_next_kernel();
     wait_for_previous_kernel();
     Ranks ranks(link);
     unsigned long long count = a.rounds[0];
@@ -74,6 +74,8 @@ extern "C" __global__ __launch_bounds__(2 * REDUCED_PAIRS) void wide_reduce_rank
         double squares = wide_block_sum((double)mean * (double)mean);
         if (threadIdx.x == 0u && first < n) a.squares[first / (2u * REDUCED_PAIRS)] = squares;
     }
+    // Only when nobody waits for other ranks any more: until then, what comes next would take room from other policies.
+    allow_next_kernel();
     // The last block counts the round, once all have read its number.
     if (threadIdx.x != 0u || atomicAdd((u32*)(a.rounds + 1), 1u) != gridDim.x - 1u) return;
     a.rounds[1] = 0ull;
