@@ -182,7 +182,7 @@ extern "C" __global__ void __launch_bounds__(WARP_TOTALS_THREADS)
     warp_take_block(a, run, blockIdx.x, gridDim.x, partial + blockIdx.x * WARP_TOTALS);
 }
 
-// A block for each run.
+// A block for each run, whose partial sums and totals lie behind those of the runs before it.
 extern "C" __global__ void __launch_bounds__(WARP_TOTALS_THREADS)
     warp_merge_episodes(const double* partial, unsigned int n_partials, double* totals) {
     double own[WARP_TOTALS];

@@ -17,7 +17,8 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// Whether it makes place for a step before anything else, so that an update may begin as soon as there is that place.
+    /// Whether making place for a step is its only single piece of work. It is then done before the rest, so that an update
+    /// may begin as soon as there is that place.
     pub(super) fn turns_first(&self) -> bool {
         self.single == [Op::Turn]
     }

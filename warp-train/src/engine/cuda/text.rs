@@ -142,9 +142,7 @@ impl ProgramContext<'_> {
             blocks: (self.runs * blocks) as u32,
             threads: THREADS,
             shared_bytes: shared as u32,
-            // Blocks of a run wait for each other, so all of them must find places. Those of many runs are few, and begin run by
-            // run, so that runs that have all of theirs always make room: the launch need not wait for places for all.
-            cooperative: segments.len() > 1 && !self.crowded(),
+            cooperative: segments.len() > 1 && !self.all_have_places(blocks),
         };
         Program { source: Source::new("program.cu", text), launch }
     }
@@ -185,6 +183,13 @@ impl ProgramContext<'_> {
         let sizes = Sizes::new(self.plan, self.place, self.division);
         let of_each = [&sizes.of_each(REPLAY), ACTING, &sizes.of_each(&priorities)].concat();
         sizes.text() + &shards::of_several(of_each)
+    }
+
+    /// Whether all blocks of many runs fit on the GPU at once, so many for each run, those of launches beside this one
+    /// included. Blocks of a run wait for each other; but whatever keeps them from their places ends by itself, so that
+    /// their launch need not wait until there are places for all of them.
+    fn all_have_places(&self, blocks: usize) -> bool {
+        self.crowded() && self.machine.runs() * blocks <= self.machine.most_runs()
     }
 
     /// Whether a block takes several tiles of weights at a time, since a run has few blocks.
@@ -289,9 +294,12 @@ impl ProgramContext<'_> {
             // Acting may come to its place and wait there for the end of this.
             1 if self.stores(ops) => "    allow_next_kernel();\n",
             1 => "",
-            // Of several runs, it would keep others from that place. But an update waits for the short time of acting and
-            // a step at most, and both begin before it.
-            _ if self.stores(ops) || segments.iter().any(Segment::turns_first) => "",
+            // Of several runs, acting that waited so long would keep others from that place. But an update may begin early:
+            // it waits for acting and the environment's step alone, which are short and at their places already.
+            _ if self.stores(ops) || segments.first().is_some_and(Segment::turns_first) => "",
+            _ if ops.contains(&Op::Look) => {
+                "    allow_next_kernel();\n    wait_for_previous_kernel();\n"
+            }
             _ => "    wait_for_previous_kernel();\n",
         }
     }

@@ -43,7 +43,7 @@ __device__ __forceinline__ void store_words(const AllGatherArgs& a, u32 rank, u3
 
 // Sends the other ranks up to four arrays, and receives theirs. `rounds` counts the calls; behind it lies the number of blocks
 // that are done with this one.
-extern "C" __global__ __launch_bounds__(P_PAIRS) void all_gather(const AllGatherArgs a, const LinkArgs link) {
+extern "C" __global__ __launch_bounds__(P_PAIRS, 6) void all_gather(const AllGatherArgs a, const LinkArgs link) {
     Ranks ranks(link);
     unsigned long long count = a.rounds[0];
     u32 round = Ranks::round_of(count), n = a.first_words + a.second_words + a.third_words + a.fourth_words;

@@ -2,7 +2,7 @@
 // Many copies are under way at a time: a chain of additions that each wait for memory would take as long as the rest.
 template <int N>
 __device__ inline void sum_of_copies(const float* first, unsigned int copies, unsigned int n,
-                                          unsigned int present, float (&sums)[N]) {
+                                     unsigned int present, float (&sums)[N]) {
     constexpr unsigned int at_once = 64 / N;
     for (unsigned int begin = 0; begin < copies; begin += at_once) {
         float x[at_once][N];
@@ -24,7 +24,7 @@ __device__ inline void sum_of_copies(const float* first, unsigned int copies, un
     }
 }
 
-// The same of one half of the copies: two threads share them.
+// The same of the first or the second half of the copies.
 template <int N>
 __device__ inline void sum_of_half(const float* first, unsigned int copies, bool is_second, unsigned int n,
                                    unsigned int present, float (&sums)[N]) {

@@ -15,7 +15,7 @@ use warp_data::cuda::DeviceArray;
 use warp_func::cuda::{DeviceStruct, Function, KernelArgs, Launch, Module, begin_early};
 
 /// Policies that may wait for other ranks inside kernels at a time, a block on every multiprocessor each: it has room for
-/// so many.
+/// so many, as long as nothing else begins early beside a kernel that waits.
 const MOST_BESIDE: usize = 3;
 
 /// What the unit of all networks has beside them where several ranks learn.
@@ -45,10 +45,10 @@ pub(super) struct WideRanks {
     pub(super) moments: DeviceArray,
     pub(super) spreads: DeviceArray,
     pub(super) losses: DeviceArray,
-    /// This rank's gradient before it is divided by the number of samples.
-    pub(super) gradient: DeviceArray,
-    /// Those of all ranks, or their sum.
-    pub(super) gradients: DeviceArray,
+    /// For NCCL: this rank's gradient before it is divided by the number of samples.
+    gradient: DeviceArray,
+    /// For NCCL: those of all ranks, or their sum.
+    gradients: DeviceArray,
     /// Moments of observations.
     pub(super) pending: DeviceArray,
     /// Moments of this rank's returns.
@@ -87,6 +87,10 @@ impl WideRanks {
         let room = Room { words, module: told.module, may_wait: !told.foreign };
         let gathering = Gathering::new(joining, room)?;
         let make = |name: &str, dtype, n: usize| DeviceArray::zeros(device, name, dtype, &[n]);
+        let sent = match gathering {
+            Gathering::Nccl(_) => told.n_parameters,
+            Gathering::Kernel(_) => 0,
+        };
         Ok(Self {
             gathering,
             reduce_ranks: told.module.function("wide_reduce_ranks")?,
@@ -97,8 +101,8 @@ impl WideRanks {
             moments: make("moments of ranks", U32, told.moments * size)?,
             spreads: make("spreads of ranks", U32, SPREAD_WORDS * size)?,
             losses: make("losses of ranks", U32, told.losses * size)?,
-            gradient: make("gradient of this rank", F32, told.n_parameters)?,
-            gradients: make("gradients of ranks", F32, told.n_parameters * copies)?,
+            gradient: make("gradient of this rank", F32, sent)?,
+            gradients: make("gradients of ranks", F32, sent * copies)?,
             pending: make("observations of ranks", U32, moments * told.width * size)?,
             returns: make("returns of this rank", U32, moments)?,
             all_returns: make("returns of ranks", U32, moments * size)?,
@@ -115,7 +119,7 @@ impl WideRanks {
         self.world.size() as u32
     }
 
-    /// In how many copies it hears gradients.
+    /// In how many copies it hears gradients through NCCL.
     fn copies(&self) -> u32 {
         (self.gradients.len() / self.gradient.len().max(1)) as u32
     }
@@ -127,7 +131,7 @@ impl WideRanks {
 
     /// Sums the gradients of all ranks, of which this one has copies, and divides them by the number of samples; it also
     /// hears sums of losses, of so many blocks. Returns how many sums of squares it leaves.
-    pub(super) fn reduce(&self, policy: &WidePolicy, loss_blocks: usize) -> Result<u32> {
+    pub(super) fn all_reduce(&self, policy: &WidePolicy, loss_blocks: usize) -> Result<u32> {
         let (a, n) = (&policy.arrays, policy.network.n_parameters);
         let (copies, n_parameters) = (policy.sizes.copies as u32, n as u32);
         match &self.gathering {
@@ -159,6 +163,7 @@ impl WideRanks {
                 let args = SumCopiesArgs { partial: &a.partial, copies, n_parameters, sum };
                 policy.update.sum_copies.launch(&Launch::over(n, 256), &[args.arg()])?;
                 joined.gather(&[Gathered { own: sum, all: &self.gradients }, losses])?;
+                // One thread for each parameter adds in the order of ranks, as wide_reduce_ranks does.
                 policy.reduce(&self.gradients, self.copies(), 1)
             }
         }

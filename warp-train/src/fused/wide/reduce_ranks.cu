@@ -7,9 +7,8 @@
 //
 // Needs: update.cu, exchange.cuh.
 
-// Two threads share the copies of two neighbouring parameters; REDUCED_PAIRS of these are summed by a block at a time.
-
-// The gradient has one number for each parameter; behind it are sent sums of losses, `n_losses` doubles.
+// A block sums REDUCED_PAIRS pairs of neighbouring parameters at a time; two threads share the copies of a pair. Behind the
+// gradient, from an even number on, since words go in pairs, sums of losses are sent, `n_losses` doubles.
 extern "C" __global__ __launch_bounds__(2 * REDUCED_PAIRS, REDUCED_BESIDE) void wide_reduce_ranks(
     const ReduceRanksArgs a, const LinkArgs link) {
     __shared__ float halves[REDUCED_PAIRS][2];

@@ -170,7 +170,7 @@ impl WidePolicy {
                 let copies = self.sizes.copies as u32;
                 self.reduce(&a.partial, copies, lanes_of_copies(copies))?
             }
-            Some(ranks) => ranks.reduce(self, loss_blocks)?,
+            Some(ranks) => ranks.all_reduce(self, loss_blocks)?,
         };
         let args = FactorsArgs {
             settings: &a.settings,
