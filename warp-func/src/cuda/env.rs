@@ -12,6 +12,7 @@ use super::kernels::Kernels;
 use super::launch::{Function, Launch};
 use super::pending::Pending;
 use super::pointers::{self, Counters};
+use super::runs::RunsFunctions;
 use crate::blueprint::Blueprint;
 use crate::episodes::{EpisodeTotals, Spread};
 use crate::error::{Error, Result};
@@ -310,19 +311,18 @@ impl CudaVecEnv {
         }
     }
 
-    /// The kernels of several runs: they step, count that, and sum over ended episodes in two stages.
+    /// The kernels of several runs.
     ///
     /// # Errors
     /// A driver that refuses.
-    pub(super) fn functions_of_runs(&self) -> Result<[Function; 4]> {
+    pub(super) fn functions_of_runs(&self) -> Result<RunsFunctions> {
         let name = |name| self.late(ExecutorPart::Runs, name);
-        let merge = self.functions.merge.clone();
-        Ok([
-            name("warp_step_runs")?,
-            name("warp_tick_runs")?,
-            name("warp_take_episodes_runs")?,
-            merge,
-        ])
+        Ok(RunsFunctions {
+            step: name("warp_step_runs")?,
+            tick: name("warp_tick_runs")?,
+            take: name("warp_take_episodes_runs")?,
+            merge: self.functions.merge.clone(),
+        })
     }
 
     /// A kernel that is compiled when it is asked for.

@@ -8,16 +8,24 @@ use crate::vec_env::VecEnv;
 use warp_core::DType;
 use warp_data::cuda::DeviceArray;
 
+/// The kernels of several runs.
+#[derive(Debug)]
+pub(super) struct RunsFunctions {
+    pub(super) step: Function,
+    /// Counts steps, where `step` does not.
+    pub(super) tick: Function,
+    /// Both stages of the sums over ended episodes.
+    pub(super) take: Function,
+    pub(super) merge: Function,
+}
+
 /// Environments of one kind on one GPU, with the same number of replicas each; the code that steps them owns
 /// them.
 #[derive(Debug)]
 pub struct CudaRuns {
     runs: Structs,
     n: u32,
-    step: Function,
-    tick: Function,
-    take: Function,
-    merge: Function,
+    functions: RunsFunctions,
     /// Of one run.
     shape: Launch,
     totals_shape: Launch,
@@ -40,7 +48,7 @@ impl CudaRuns {
             return Err(Error::Launch { kernel: "warp_step_runs".into(), reason });
         }
         let rows = envs.iter().map(|env| env.args().to_vec()).collect();
-        let [step, tick, take, merge] = envs[0].functions_of_runs()?;
+        let functions = envs[0].functions_of_runs()?;
         let (gpu, n, words) = (envs[0].gpu(), envs.len(), envs[0].totals_array().len());
         let runs = Structs::new(gpu, rows)?;
         let (shape, totals_shape) = (envs[0].shape(), envs[0].totals_shape());
@@ -49,7 +57,7 @@ impl CudaRuns {
             DeviceArray::zeros(gpu, "partial totals", DType::U32, &[blocks, words])?,
             DeviceArray::zeros(gpu, "totals", DType::U32, &[n, words])?,
         ];
-        Ok(Self { runs, n: n as u32, step, tick, take, merge, shape, totals_shape, totals })
+        Ok(Self { runs, n: n as u32, functions, shape, totals_shape, totals })
     }
 
     /// Starts a step of every replica of `envs`, those that this was created from, with the actions on the
@@ -63,10 +71,10 @@ impl CudaRuns {
         // A run's block by itself needs no other kernel that counts.
         let counts = u32::from(self.shape.blocks == 1);
         let blocks = Arg::U32(self.shape.blocks);
-        self.step.launch(&launch, &[runs.clone(), blocks, Arg::U32(counts)])?;
+        self.functions.step.launch(&launch, &[runs.clone(), blocks, Arg::U32(counts)])?;
         if counts == 0 {
             let launch = Launch::over(self.n as usize, 128);
-            self.tick.launch(&launch, &[runs, Arg::U32(self.n), Arg::U32(1)])?;
+            self.functions.tick.launch(&launch, &[runs, Arg::U32(self.n), Arg::U32(1)])?;
         }
         envs.iter_mut().for_each(|env| env.note_steps(1));
         Ok(())
@@ -81,9 +89,9 @@ impl CudaRuns {
         let (runs, blocks) = (Arg::Structs(self.runs.clone()), self.totals_shape.blocks);
         let part = Arg::array(partial, partial.len());
         let launch = Launch { blocks: self.n * blocks, ..self.totals_shape };
-        self.take.launch(&launch, &[runs, Arg::U32(blocks), part.clone()])?;
+        self.functions.take.launch(&launch, &[runs, Arg::U32(blocks), part.clone()])?;
         let (launch, out) = (Launch { blocks: self.n, ..launch }, Arg::array(totals, totals.len()));
-        self.merge.launch(&launch, &[part, Arg::U32(blocks), out])
+        self.functions.merge.launch(&launch, &[part, Arg::U32(blocks), out])
     }
 
     /// What [`CudaVecEnv::totals_array`] contains, of one run after the other.

@@ -212,7 +212,7 @@ impl OffPolicyLearner {
         }
         let mut done = Vec::new();
         for (group, log) in self.groups.iter().zip(&logs) {
-            done.extend(log.read(group, &envs[group.runs.clone()], (&self.config, progress))?);
+            done.extend(log.read(group, &envs[group.runs.clone()], &self.config, progress)?);
         }
         Ok(done)
     }

@@ -56,7 +56,8 @@ impl Log {
         &self,
         group: &Group,
         envs: &[&mut CudaVecEnv],
-        (config, progress): (&TrainConfig, Progress),
+        config: &TrainConfig,
+        progress: Progress,
     ) -> Result<Vec<Result<Vec<Iterated>>>> {
         let members = || group.members.iter();
         let episodes = self.episodes.pull::<u32>()?;
@@ -64,7 +65,7 @@ impl Log {
         let figures = members().zip(&self.figures).map(sums).collect::<Result<Vec<_>>>()?;
         let (n, n_runs) = (self.episodes.shape()[0], envs.len());
         let iteration = |run: usize, i: usize| {
-            // Of all iterations' numbers, one run's of this one.
+            // Part number `at` of `n` that are as long as each other.
             fn part<T>(all: &[T], n: usize, at: usize) -> &[T] {
                 &all[at * (all.len() / n)..][..all.len() / n]
             }

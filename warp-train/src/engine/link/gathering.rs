@@ -173,13 +173,17 @@ impl Inbox {
         words.div_ceil(2 * PAIRS).clamp(1, self.device.info().n_multiprocessors)
     }
 
-    /// What another kernel needs to send and receive through this inbox: the way to the ranks, and rounds so far, which
-    /// it is to count as `all_gather` does.
+    /// The way to the other ranks, for another kernel that sends and receives through this inbox.
     ///
     /// # Errors
     /// The inboxes are gone.
-    pub(crate) fn args(&self) -> Result<(LinkArgs<'_>, &DeviceArray)> {
-        Ok((self.linked.args()?, &self.rounds))
+    pub(crate) fn link_args(&self) -> Result<LinkArgs<'_>> {
+        self.linked.args()
+    }
+
+    /// Rounds so far, which such a kernel is to count as `all_gather` does.
+    pub(crate) fn rounds(&self) -> &DeviceArray {
+        &self.rounds
     }
 }
 

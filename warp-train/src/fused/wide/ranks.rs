@@ -136,8 +136,7 @@ impl WideRanks {
         let (copies, n_parameters) = (policy.sizes.copies as u32, n as u32);
         match &self.gathering {
             Gathering::Kernel(inbox) => {
-                let ((link, rounds), n_losses) =
-                    (inbox.args()?, (LOSS_WORDS / 2 * loss_blocks) as u32);
+                let n_losses = (LOSS_WORDS / 2 * loss_blocks) as u32;
                 let args = ReduceRanksArgs {
                     state: &a.state,
                     partial: &a.partial,
@@ -148,12 +147,12 @@ impl WideRanks {
                     losses: &a.losses,
                     all_losses: &self.losses,
                     n_losses,
-                    rounds,
+                    rounds: inbox.rounds(),
                 };
                 let blocks = inbox.blocks(n_parameters.next_multiple_of(2) + 2 * n_losses);
                 let launch = Launch { blocks, threads: 2 * PAIRS, ..Launch::default() };
                 begin_early(&policy.device)?;
-                self.reduce_ranks.launch(&launch, &[args.arg(), link.arg()])?;
+                self.reduce_ranks.launch(&launch, &[args.arg(), inbox.link_args()?.arg()])?;
                 Ok(n_parameters.div_ceil(2 * PAIRS))
             }
             Gathering::Nccl(joined) => {

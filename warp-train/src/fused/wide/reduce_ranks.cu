@@ -5,7 +5,7 @@
 // A block waits for the one of the same number on the other GPUs, as in gather.cu: a block of each of REDUCED_BESIDE policies
 // fits on a multiprocessor.
 //
-// Needs: update.cu, exchange.cuh.
+// Needs: copies.cu, update.cu, exchange.cuh.
 
 // A block sums REDUCED_PAIRS pairs of neighbouring parameters at a time; two threads share the copies of a pair. Behind the
 // gradient, from an even number on, since words go in pairs, sums of losses are sent, `n_losses` doubles.
