@@ -175,10 +175,10 @@ impl Algorithm for Sac {
         let Self { next, critics, actor, temperature, .. } = self;
         engine.sample()?;
         // Actions here and in what follows, by the actor and the temperature of before this update.
+        temperature.forward(engine)?;
         engine.forward(&[next.pass, actor.drawn.pass])?;
         engine.rows(next.draw)?;
         engine.rows(actor.drawn.draw)?;
-        temperature.forward(engine)?;
 
         // Critics: towards r + gamma (min Q'(s', a') - alpha log pi(a'|s')).
         engine.forward(&critics.passes())?;

@@ -5,7 +5,7 @@ use super::op::{Op, Wanted};
 use super::schedule::Segment;
 use super::shards;
 use super::text::{ProgramContext, namespace};
-use crate::algorithm::{ModelId, OptimiserId, Pass, PassId, RowsId, RowsOf};
+use crate::algorithm::{OptimiserId, Pass, PassId, RowsId, RowsOf};
 use crate::engine::cpu::ACTING_BITS;
 use crate::model::Activation;
 use std::fmt::Write;
@@ -108,8 +108,13 @@ impl<'a> Emitter<'a> {
                 done.push(op);
                 continue;
             }
-            // Small pieces of work begin with different blocks of the team.
-            let _ = writeln!(text, "        {call}tile, (block + {i}u) % TEAM);");
+            // Its parts go to those blocks of the team that come behind the ones with earlier parts.
+            let before = ops[..i].iter().map(Op::n_blocks).sum::<usize>() % self.tiles.team;
+            let _ = writeln!(
+                text,
+                "        {call}tile, (block + {}u) % TEAM);",
+                self.tiles.team - before
+            );
             // Layers wait for each other.
             if self.last_meets {
                 pending.clear();
@@ -158,36 +163,6 @@ impl<'a> Emitter<'a> {
         }
         self.most_items = self.most_items.max(total);
         format!("    for (int item = {first}; item < {total}; item += {step}) {{\n{parts}    }}\n")
-    }
-
-    fn items(&self, op: &Op) -> usize {
-        let layout = self.context.layout;
-        let tiles = |models: &[ModelId]| -> usize {
-            models.iter().map(|id| layout.model(*id).tiles.len()).sum()
-        };
-        match op {
-            Op::Weights(passes) => tiles(&self.models_of(passes)) * layout.shares,
-            Op::Learn(passes, ..) if self.context.crowded() => {
-                self.models_of(passes).iter().map(|id| layout.model(*id).groups()).sum()
-            }
-            Op::Learn(passes, ..) | Op::Gather(passes) => tiles(&self.models_of(passes)),
-            Op::Descend(id) | Op::Sum(id) => tiles(&self.context.plan.optimisers[id.0].models),
-            Op::Blend(models, _) | Op::Pack(models) => tiles(models),
-            Op::Figures(figures) => figures.len(),
-            Op::Admit | Op::Pick | Op::Prioritise | Op::Odds | Op::Weigh => {
-                self.context.division.shards
-            }
-            _ => 0,
-        }
-    }
-
-    /// The models of `passes`, each once.
-    pub(super) fn models_of(&self, passes: &[PassId]) -> Vec<ModelId> {
-        let mut models: Vec<_> =
-            passes.iter().map(|id| self.context.plan.passes[id.0].model).collect();
-        models.sort_unstable();
-        models.dedup();
-        models
     }
 
     fn single(&self, op: &Op) -> String {

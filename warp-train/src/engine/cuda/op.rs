@@ -177,6 +177,14 @@ impl Op {
         repeatable && !writes.iter().any(|thing| reads.contains(thing))
     }
 
+    /// Blocks of a team that have a part of it: one for each pass.
+    pub(super) fn n_blocks(&self) -> usize {
+        match self {
+            Self::Forward(passes, _) | Self::Deltas(passes, _) => passes.len(),
+            _ => 1,
+        }
+    }
+
     fn touches(&self, plan: &Plan) -> Touched {
         let (acting, replay) = (&plan.acting, &plan.replay);
         let columns =

@@ -28,6 +28,7 @@ const SINGLE_BACK: &str = include_str!("single_back.cu");
 const FIRST: &str = include_str!("first.cu");
 const WHOLE: &str = include_str!("whole.cu");
 const GRADIENT: &str = include_str!("gradient.cu");
+const LEARN_TILE: &str = include_str!("learn_tile.cu");
 const EIGHT_TILES: &str = concat!(
     include_str!("eight_tiles.cu"),
     include_str!("recompute.cu"),
@@ -47,6 +48,8 @@ pub(super) const KERNEL: &str = "program";
 const THREADS: u32 = 256;
 /// Shared memory of the sums of gradients, and of products for 16 rows.
 const GRADIENT_BYTES: usize = 8 * 36 * 32 * 4;
+/// Shared memory of a tile whose gradients make a step at once: what is on its way to each warp.
+const LEARN_BYTES: usize = 8 * 2 * 2 * 16 * 40 * 2;
 const PRODUCT_BYTES: usize = 8 * 16 * 32 * 4;
 /// The agents of a policy, as the text knows them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,6 +99,7 @@ impl ProgramContext<'_> {
         let segments = segments(ops, self.plan);
         let acts = segments.iter().any(|segment| segment.rows == Some(RowsOf::Acting));
         let tiles = if acts { self.layout.acting } else { self.layout.batch };
+        let learns = self.layout.half && ops.iter().any(|op| matches!(op, Op::Learn(..)));
         let mut emitter = Emitter::new(self, tiles);
         let bodies: Vec<String> = segments.iter().map(|segment| emitter.segment(segment)).collect();
         let blocks = self.blocks(&segments, tiles, &emitter);
@@ -116,6 +120,9 @@ impl ProgramContext<'_> {
             text += FIRST;
             let _ = writeln!(text, "#define GROUP_BYTES {GROUP_BYTES}");
             text += EIGHT_TILES;
+        } else if learns {
+            let _ = writeln!(text, "#define LEARN_BYTES {LEARN_BYTES}");
+            text += LEARN_TILE;
         }
         text += &self.memory();
         text += OF_RUN;
@@ -136,8 +143,8 @@ impl ProgramContext<'_> {
             true => half_bytes(tiles.high, self.layout.widest),
             false => PRODUCT_BYTES * tiles.high,
         };
-        let group = if self.crowded() { GROUP_BYTES } else { 0 };
-        let shared = GRADIENT_BYTES.max(products).max(group);
+        let steps = if self.crowded() { GROUP_BYTES } else { LEARN_BYTES };
+        let shared = GRADIENT_BYTES.max(products).max(if learns { steps } else { 0 });
         let launch = Launch {
             blocks: (self.runs * blocks) as u32,
             threads: THREADS,
