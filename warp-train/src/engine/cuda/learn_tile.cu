@@ -8,21 +8,28 @@
 // A product of 16 outputs and 8 inputs has four sums per lane; behind all of them are those of biases.
 #define PRODUCTS_OF_TILE 8
 static_assert((PRODUCTS_OF_TILE * 32 + 8) * sizeof(float4) <= AHEAD_OF_WARP * sizeof(Half), "a warp's sums");
-static_assert(N_WARPS * AHEAD_OF_WARP * sizeof(Half) == LEARN_BYTES, "what the host gives a block");
+// Behind what all warps have of rows are parameters, both moments and targets: of a tile's weights, a thread's four side by
+// side, and of its biases. Registers would be full of what is on its way to them.
+#define CELL_ARRAYS 4
+struct CellsAhead {
+    float4 weights[CELL_ARRAYS][N_THREADS];
+    float biases[CELL_ARRAYS][32];
+};
+#define ROWS_BYTES (N_WARPS * AHEAD_OF_WARP * sizeof(Half))
+static_assert(ROWS_BYTES + sizeof(CellsAhead) == LEARN_BYTES, "what the host gives a block");
 
-__device__ inline void bring_sixteen(Half* to, const Half* from) {
+// 16 bytes.
+__device__ inline void bring_four(void* to, const void* from) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from) : "memory");
 }
 
-// Brings a lane's part of 16 rows of derivatives and inputs.
-__device__ inline void bring_rows(const Slab& slab, int group, Half* to) {
-    int lane = threadIdx.x % 32, column = lane % 4 * 8;
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-        int row = lane / 4 + 8 * i, from = ROWS_AT_ONCE * group + row;
-        bring_sixteen(to + row * STAGED + column, slab.d + (long long)from * slab.n + column);
-        bring_sixteen(to + (ROWS_AT_ONCE + row) * STAGED + column, slab.x + (long long)from * slab.k + column);
-    }
+// Brings a lane's part of 16 rows of 32 numbers, of `width` each.
+__device__ inline void bring_rows(const Kept* rows, int width, int group, Half* to) {
+    unsigned int lane = threadIdx.x % 32, row = lane / 4, column = lane % 4 * 8;
+    const Kept* from = rows + (unsigned long long)(ROWS_AT_ONCE * group + row) * (unsigned int)width + column;
+    to += row * STAGED + column;
+    bring_four(to, from);
+    bring_four(to + 8 * STAGED, from + 8 * width);
 }
 
 // Sums of a first layer with 8 inputs at most.
@@ -71,7 +78,11 @@ struct RowsOfWarp {
     }
     __device__ inline void bring(const Slab& slab, int i, Half* ahead) const {
         int group = first + i * step;
-        if (group < end) bring_rows(slab, group, ahead + i % ROWS_AHEAD * AHEAD_OF_GROUP);
+        Half* d = ahead + i % ROWS_AHEAD * AHEAD_OF_GROUP;
+        if (group < end) {
+            bring_rows(slab.d, slab.n, group, d);
+            bring_rows(slab.x, slab.k, group, d + ROWS_AT_ONCE * STAGED);
+        }
         asm volatile("cp.async.commit_group;" ::: "memory");
     }
     __device__ inline WeightSums sum(const Slab& slab, Half* ahead, bool pairwise, bool with_bias) const {
@@ -122,22 +133,38 @@ __device__ inline float4 sum_of_warps(const Half* ahead, int at, bool pairwise) 
     return sum;
 }
 
-__device__ inline Cell<float2> low_of(const Cell<float4>& four) {
-    const float4 &p = four.parameter, &m = four.first, &v = four.second, &t = four.target;
-    return {{p.x, p.y}, {m.x, m.y}, {v.x, v.y}, {t.x, t.y}};
-}
-
-__device__ inline Cell<float2> high_of(const Cell<float4>& four) {
-    const float4 &p = four.parameter, &m = four.first, &v = four.second, &t = four.target;
-    return {{p.z, p.w}, {m.z, m.w}, {v.z, v.w}, {t.z, t.w}};
-}
+// The cells of a tile, of which a thread brings what it needs itself.
+struct TileCells {
+    CellsAhead* here;
+    bool has_weights, has_bias;
+    __device__ inline TileCells(const WeightTile& tile) {
+        int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+        here = (CellsAhead*)((char*)shared + ROWS_BYTES);
+        // Padding is 0 and stays so.
+        has_weights = tile.outputs > warp / 4 * 16 && tile.inputs > warp % 4 * 8;
+        has_bias = tile.bias >= 0 && warp == 0 && lane < tile.outputs;
+    }
+    __device__ inline void bring(const WeightTile& tile, const DescentAhead& take) const {
+        const float* of[CELL_ARRAYS] = {take.parameters, take.first, take.second, take.parameters + take.behind};
+#pragma unroll
+        for (int i = 0; i < CELL_ARRAYS; ++i) {
+            if (i == CELL_ARRAYS - 1 && take.behind == 0) break;
+            if (has_weights) bring_four(&here->weights[i][threadIdx.x], of[i] + tile.weight + 4 * threadIdx.x);
+            if (has_bias) bring_word(&here->biases[i][threadIdx.x], of[i] + tile.bias + threadIdx.x);
+        }
+    }
+    // Two neighbouring inputs of an output, or of the one 8 behind it.
+    __device__ inline Cell<float2> two(int i) const {
+        auto of = [&](int array) { return ((const float2*)&here->weights[array][threadIdx.x])[i]; };
+        return {of(0), of(1), of(2), of(3)};
+    }
+    __device__ inline Cell<float> bias() const {
+        auto of = [&](int array) { return here->biases[array][threadIdx.x]; };
+        return {of(0), of(1), of(2), of(3)};
+    }
+};
 
 __device__ inline float4 both(const float2& low, const float2& high) { return make_float4(low.x, low.y, high.x, high.y); }
-
-__device__ inline Cell<float4> both(const Cell<float2>& low, const Cell<float2>& high) {
-    return {both(low.parameter, high.parameter), both(low.first, high.first), both(low.second, high.second),
-            both(low.target, high.target)};
-}
 
 // A warp has the 16 outputs by 8 inputs of a product, a lane two neighbouring inputs of an output and of the one 8 behind
 // it (weight_place), and the first warp all biases.
@@ -145,33 +172,30 @@ __device__ __noinline__ void learn_tile(const WeightTile tile, const Slab slab, 
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     Half *all_ahead = (Half*)shared, *ahead = all_ahead + warp * AHEAD_OF_WARP;
     const RowsOfWarp rows(slab, pairwise);
-    take.bring();
+    const TileCells cells(tile);
     for (int i = 0; i < ROWS_AHEAD; ++i) rows.bring(slab, i, ahead);
-    // Padding is 0 and stays so.
-    bool has_weights = tile.outputs > warp / 4 * 16 && tile.inputs > warp % 4 * 8;
-    bool has_bias = tile.bias >= 0 && (int)threadIdx.x < tile.outputs && warp == 0;
-    long long at = tile.weight + 4 * threadIdx.x;
-    Cell<float4> four;
-    Cell<float> bias;
-    if (has_weights) four = take.load<float4>(at);
-    if (has_bias) bias = take.load_bias(tile.bias + lane);
+    take.bring();
+    cells.bring(tile, take);
 
     const WeightSums sums = rows.sum(slab, ahead, pairwise, tile.bias >= 0);
     put_sums(sums, (float4*)ahead);
     wait_for_words();
     __syncthreads();
-    if (has_weights) {
+    if (cells.has_weights) {
         float4 sum = sum_of_warps(all_ahead, 32 * warp + lane, pairwise);
         float g[2][2] = {{sum.x, sum.y}, {sum.z, sum.w}};
-        Cell<float2> cells[2] = {low_of(four), high_of(four)};
+        Cell<float2> two[2] = {cells.two(0), cells.two(1)};
 #pragma unroll
-        for (int i = 0; i < 2; ++i) take.move(cells[i], g[i], 2);
-        take.store(both(cells[0], cells[1]), at);
-        take.pack(tile, cells);
+        for (int i = 0; i < 2; ++i) take.move(two[i], g[i], 2);
+        take.store(Cell<float4>{both(two[0].parameter, two[1].parameter), both(two[0].first, two[1].first),
+                                both(two[0].second, two[1].second), both(two[0].target, two[1].target)},
+                   tile.weight + 4 * threadIdx.x);
+        take.pack(tile, two);
     }
-    if (has_bias) {
+    if (cells.has_bias) {
         float4 sum = sum_of_warps(all_ahead, 32 * PRODUCTS_OF_TILE + lane % 8, pairwise);
-        take.bias(bias, tile.bias + lane, lane < 16 ? lane < 8 ? sum.x : sum.y : lane < 24 ? sum.z : sum.w);
+        float g = lane < 16 ? lane < 8 ? sum.x : sum.y : lane < 24 ? sum.z : sum.w;
+        take.bias(cells.bias(), tile.bias + lane, g);
     }
     __syncthreads();
 }

@@ -48,8 +48,9 @@ pub(super) const KERNEL: &str = "program";
 const THREADS: u32 = 256;
 /// Shared memory of the sums of gradients, and of products for 16 rows.
 const GRADIENT_BYTES: usize = 8 * 36 * 32 * 4;
-/// Shared memory of a tile whose gradients make a step at once: what is on its way to each warp.
-const LEARN_BYTES: usize = 8 * 2 * 2 * 16 * 40 * 2;
+/// Shared memory of a tile whose gradients make a step at once: rows on their way to each warp, and parameters, moments
+/// and targets.
+const LEARN_BYTES: usize = 8 * 2 * 2 * 16 * 40 * 2 + 4 * (32 * 32 + 32) * 4;
 const PRODUCT_BYTES: usize = 8 * 16 * 32 * 4;
 /// The agents of a policy, as the text knows them.
 #[derive(Debug, Clone, PartialEq, Eq)]
