@@ -92,7 +92,11 @@ impl<'a> Emitter<'a> {
         let mut pending: Vec<&Op> = Vec::new();
         // What every block has done for itself, and all that since the team met.
         let (mut own, mut done): (Vec<&Op>, Vec<&Op>) = (Vec::new(), Vec::new());
+        let samples_early = ops.contains(&Op::StoreIfDrawn) && self.is_by_all(&Op::Sample);
         for (i, op) in ops.iter().enumerate() {
+            if samples_early && *op == Op::StoreIfDrawn {
+                continue;
+            }
             let waits = |others: &[&Op]| others.iter().any(|other| op.conflicts(other, plan));
             if waits(&pending) || done.iter().any(|other| op.overwrites(other, plan)) {
                 text += "        team_sync();\n";
@@ -101,7 +105,10 @@ impl<'a> Emitter<'a> {
                 text += "        __syncthreads();\n";
                 own.clear();
             }
-            let call = self.function(op);
+            let call = match op {
+                Op::Sample if samples_early => "sample_early(m, ".into(),
+                _ => self.function(op),
+            };
             if self.is_by_all(op) {
                 let _ = writeln!(text, "        {call}tile, {}u);", i % WARPS);
                 own.push(op);
