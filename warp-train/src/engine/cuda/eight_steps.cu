@@ -8,7 +8,11 @@
 // Of four numbers: from part to part, and from half to half.
 #define PART_FOURS 32
 #define HALF_FOURS (HALF_PARTS * PART_FOURS)
-static_assert(STAGES_BYTES + N_WARPS * CELL_ARRAYS * HALF_FOURS * 16 == GROUP_BYTES, "what the host gives a block");
+#define CELLS_BYTES (N_WARPS * CELL_ARRAYS * HALF_FOURS * 16)
+// Behind them are the biases of each warp's tile. In registers they would be spilled as soon as they are asked for, and a warp
+// that spills waits for them.
+#define BIASES_OF_TILE 32
+static_assert(STAGES_BYTES + CELLS_BYTES + N_WARPS * CELL_ARRAYS * BIASES_OF_TILE * 4 == GROUP_BYTES, "what the host gives a block");
 
 // Nothing of it is needed again before the next update.
 __device__ inline unsigned long long evict_first() {
@@ -22,8 +26,9 @@ struct Cells {
     // Their first four numbers: parameters, both moments, and targets, if there are.
     float4* of[CELL_ARRAYS];
     int arrays;
-    // Their place in shared memory.
+    // Their place in shared memory, and that of the tile's biases.
     float4* here;
+    float* biases;
     // How many outputs there are from its first one on, and inputs: what is padding stays where it is.
     int outputs, inputs;
 
@@ -37,6 +42,7 @@ struct Cells {
         of[3] = (float4*)(take.parameters + first + take.behind);
         arrays = take.behind != 0 ? 4 : 3;
         here = (float4*)(shared + STAGES_BYTES / 4) + warp * CELL_ARRAYS * HALF_FOURS + lane;
+        biases = shared + (STAGES_BYTES + CELLS_BYTES) / 4 + warp * CELL_ARRAYS * BIASES_OF_TILE;
         outputs = tile.outputs - 16 * half - lane / 4;
         inputs = tile.inputs - lane % 4 * 2;
     }
@@ -59,6 +65,21 @@ struct Cells {
     __device__ inline void fetch_half() const {
 #pragma unroll
         for (int part = 0; part < HALF_PARTS; ++part) fetch(part, false);
+    }
+    // Starts to bring all biases of the tile, one by each lane.
+    __device__ inline void fetch_biases(const WeightTile& tile, const Descent& take) const {
+        int lane = threadIdx.x % 32;
+        if (tile.bias < 0 || lane >= tile.outputs) return;
+        const float* first = take.parameters + tile.bias + lane;
+        const float* from[CELL_ARRAYS] = {first, take.first + tile.bias + lane, take.second + tile.bias + lane, first + take.behind};
+#pragma unroll
+        for (int array = 0; array < CELL_ARRAYS; ++array) {
+            if (array < arrays) bring_word(biases + array * BIASES_OF_TILE + lane, from[array]);
+        }
+    }
+    __device__ inline Cell<float> bias(int output) const {
+        auto of = [&](int array) { return biases[array * BIASES_OF_TILE + output]; };
+        return {of(0), of(1), of(2), of(3)};
     }
     // Goes on to the next half.
     __device__ inline void next() {
@@ -154,19 +175,16 @@ __device__ inline void step_tile(const WeightTile& tile, int half, int halves, T
     int lane = threadIdx.x % 32;
     Cells cells(tile, half, take);
     asm volatile("cp.async.wait_group 0;" ::: "memory");
+    // Every lane has brought a bias.
+    __syncwarp();
 #pragma unroll 1
     for (int last = tile.outputs > 16 ? half + halves - 1 : half;; ++half) {
-        int output = 16 * half + lane / 4;
-        Cell<float> biases[2];
-        auto has = [&](int i) { return tile.bias >= 0 && lane % 4 == 0 && output + 8 * i < tile.outputs; };
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            if (has(i)) biases[i] = take.load_bias(tile.bias + output + 8 * i);
-        }
         step_half(tile, half, cells, half < last, sums.first, take);
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
-            if (has(i)) take.bias(biases[i], tile.bias + output + 8 * i, sums.first.biases[i]);
+            int output = 16 * half + lane / 4 + 8 * i;
+            if (tile.bias < 0 || lane % 4 != 0 || output >= tile.outputs) continue;
+            take.bias(cells.bias(output), tile.bias + output, sums.first.biases[i]);
         }
         if (half == last) return;
         sums.first = sums.last;
@@ -197,7 +215,10 @@ __device__ inline void step_tiles(const WeightTile& tile, const TileGroup& group
     bool has_tile = has_bias || (there && tile.inputs > 0);
     if (threadIdx.x % 32 == 0) steps[warp] = {tile, take};
     auto begun = [&]() {
-        if (has_tile) Cells(tile, half, take).fetch_half();
+        if (!has_tile) return;
+        Cells cells(tile, half, take);
+        cells.fetch_half();
+        cells.fetch_biases(tile, take);
     };
     TileSums sums;
     if (parts.first) {
@@ -213,4 +234,6 @@ __device__ inline void step_tiles(const WeightTile& tile, const TileGroup& group
     if (!has_tile) return;
     const Step step = steps[warp];
     step_tile(step.tile, half, halves, sums, step.take);
+    // The next tile's biases come to where these are.
+    __syncwarp();
 }

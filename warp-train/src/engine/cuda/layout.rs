@@ -18,8 +18,9 @@ const MOST_PASSES: usize = 4;
 const MOST_SHARED: usize = 100 << 10;
 /// What a block takes beside it: a program's own, and the driver's.
 const SHARED_BESIDE: usize = 5 << 10;
-/// Shared memory of half of eight tiles of weights, moments and targets, and of the rows on their way to them.
-pub(super) const GROUP_BYTES: usize = 8 * 4 * 16 * 32 * 4 + 3 * 2 * 16 * 208 * 2;
+/// Shared memory of half of eight tiles of weights, moments and targets, of their biases, and of the rows on their way to
+/// them.
+pub(super) const GROUP_BYTES: usize = 8 * 4 * (16 * 32 + 32) * 4 + 3 * 2 * 16 * 208 * 2;
 /// Rows whose products are worth a share of a gradient of its own.
 const ROWS_OF_SHARE: usize = 1024;
 /// Runs from which on a run has more tiles of weights than warps.
