@@ -73,12 +73,22 @@ impl<'a> Emitter<'a> {
             text +=
                 "    if (BLOCK == BLOCKS - 1u) store_now(m);\n    wait_for_previous_kernel();\n";
         }
-        if !segment.single.is_empty() && !turns {
-            text += "    if (BLOCK == BLOCKS - 1u && threadIdx.x == 0) {\n";
-            segment.single.iter().for_each(|op| text += &self.single(op));
-            text += "    }\n";
+        if !turns {
+            text += &self.singles(&segment.single);
         }
         text
+    }
+
+    /// Each of `ops` by a thread of another warp, all at the same time.
+    fn singles(&self, ops: &[Op]) -> String {
+        let single = |(i, op): (usize, &Op)| {
+            let thread = 32 * (i % WARPS);
+            format!(
+                "    if (BLOCK == BLOCKS - 1u && threadIdx.x == {thread}) {{\n{}    }}\n",
+                self.single(op)
+            )
+        };
+        ops.iter().enumerate().map(single).collect()
     }
 
     /// Tiles go through all of `ops`, one after the other.
