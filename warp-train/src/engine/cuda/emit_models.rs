@@ -164,9 +164,9 @@ impl Emitter<'_> {
         text + "    return;\n    " + &"}".repeat(all.len()) + "\n"
     }
 
-    /// Whether each model has one pass that learns, in half precision.
+    /// Whether all that a tile needs is brought at once: each model must have one pass that learns.
     fn learns_at_once(&self, passes: &[PassId]) -> bool {
-        self.context.layout.half && self.models_of(passes).len() == passes.len()
+        self.context.brings_tiles() && self.models_of(passes).len() == passes.len()
     }
 
     /// The same, a tile at a time.

@@ -21,6 +21,9 @@ const SHARED_BESIDE: usize = 5 << 10;
 /// Shared memory of half of eight tiles of weights, moments and targets, of their biases, and of the rows on their way to
 /// them.
 pub(super) const GROUP_BYTES: usize = 8 * 4 * (16 * 32 + 32) * 4 + 3 * 2 * 16 * 208 * 2;
+/// Shared memory of a tile whose gradients make a step at once: rows on their way to each warp, and parameters, moments
+/// and targets.
+pub(super) const LEARN_BYTES: usize = 8 * 2 * 2 * 16 * 40 * 2 + 4 * (32 * 32 + 32) * 4;
 /// Rows whose products are worth a share of a gradient of its own.
 const ROWS_OF_SHARE: usize = 1024;
 /// Runs from which on a run has more tiles of weights than warps.
@@ -236,10 +239,15 @@ impl Machine {
         self.half_of_shared().min(MOST_SHARED)
     }
 
+    /// Whether each of two blocks of a multiprocessor can have so many bytes of shared memory.
+    pub(super) fn fits_twice(self, bytes: usize) -> bool {
+        bytes <= self.half_of_shared()
+    }
+
     /// Whether so many share it that a run has few blocks, each of which takes several tiles of weights at a time: a
     /// multiprocessor must have shared memory for two of them.
     pub(super) fn is_crowded(self) -> bool {
-        self.runs >= MANY_RUNS && self.generation >= 9 && GROUP_BYTES <= self.half_of_shared()
+        self.runs >= MANY_RUNS && self.generation >= 9 && self.fits_twice(GROUP_BYTES)
     }
 
     /// Runs that have a place at the same time at most.
@@ -458,5 +466,9 @@ mod tests {
         assert_eq!([1, 12, 64].map(|runs| batch(228, runs)), [(1, false), (2, true), (4, true)]);
         assert_eq!([1, 12, 64].map(|runs| batch(164, runs)), [(1, false), (2, false), (2, false)]);
         assert_eq!([1, 12, 64].map(|runs| batch(100, runs)), [(1, false); 3]);
+        let brings_tiles = |kilobytes: usize| {
+            Machine { shared: kilobytes << 10, ..Machine::H200 }.fits_twice(LEARN_BYTES)
+        };
+        assert_eq!([228, 164, 100].map(brings_tiles), [true, true, false]);
     }
 }

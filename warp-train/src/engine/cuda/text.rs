@@ -2,7 +2,9 @@
 //! piece of work, and the kernel that goes through its segments.
 
 use super::emit::Emitter;
-use super::layout::{GROUP_BYTES, Layout, MOST_WHOLE_INPUTS, Machine, RowTiles, half_bytes};
+use super::layout::{
+    GROUP_BYTES, LEARN_BYTES, Layout, MOST_WHOLE_INPUTS, Machine, RowTiles, half_bytes,
+};
 use super::memory::{self, COUNTERS};
 use super::op::Op;
 use super::priorities;
@@ -48,9 +50,6 @@ pub(super) const KERNEL: &str = "program";
 const THREADS: u32 = 256;
 /// Shared memory of the sums of gradients, and of products for 16 rows.
 const GRADIENT_BYTES: usize = 8 * 36 * 32 * 4;
-/// Shared memory of a tile whose gradients make a step at once: rows on their way to each warp, and parameters, moments
-/// and targets.
-const LEARN_BYTES: usize = 8 * 2 * 2 * 16 * 40 * 2 + 4 * (32 * 32 + 32) * 4;
 const PRODUCT_BYTES: usize = 8 * 16 * 32 * 4;
 /// The agents of a policy, as the text knows them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,7 +99,7 @@ impl ProgramContext<'_> {
         let segments = segments(ops, self.plan);
         let acts = segments.iter().any(|segment| segment.rows == Some(RowsOf::Acting));
         let tiles = if acts { self.layout.acting } else { self.layout.batch };
-        let learns = self.layout.half && ops.iter().any(|op| matches!(op, Op::Learn(..)));
+        let learns = ops.iter().any(|op| matches!(op, Op::Learn(..)));
         let mut emitter = Emitter::new(self, tiles);
         let bodies: Vec<String> = segments.iter().map(|segment| emitter.segment(segment)).collect();
         let blocks = self.blocks(&segments, tiles, &emitter);
@@ -121,7 +120,7 @@ impl ProgramContext<'_> {
             text += FIRST;
             let _ = writeln!(text, "#define GROUP_BYTES {GROUP_BYTES}");
             text += EIGHT_TILES;
-        } else if learns {
+        } else if learns && self.brings_tiles() {
             let _ = writeln!(text, "#define LEARN_BYTES {LEARN_BYTES}");
             text += LEARN_TILE;
         }
@@ -144,8 +143,12 @@ impl ProgramContext<'_> {
             true => half_bytes(tiles.high, self.layout.widest),
             false => PRODUCT_BYTES * tiles.high,
         };
-        let steps = if self.crowded() { GROUP_BYTES } else { LEARN_BYTES };
-        let shared = GRADIENT_BYTES.max(products).max(if learns { steps } else { 0 });
+        let steps = match (self.crowded(), learns && self.brings_tiles()) {
+            (true, _) => GROUP_BYTES,
+            (false, true) => LEARN_BYTES,
+            (false, false) => 0,
+        };
+        let shared = GRADIENT_BYTES.max(products).max(steps);
         let launch = Launch {
             blocks: (self.runs * blocks) as u32,
             threads: THREADS,
@@ -203,6 +206,11 @@ impl ProgramContext<'_> {
     /// Whether a block takes several tiles of weights at a time, since a run has few blocks.
     pub(super) fn crowded(&self) -> bool {
         self.layout.half && self.machine.is_crowded()
+    }
+
+    /// Whether a block takes one tile of weights at a time and brings all it needs into shared memory at once.
+    pub(super) fn brings_tiles(&self) -> bool {
+        self.layout.half && !self.crowded() && self.machine.fits_twice(LEARN_BYTES)
     }
 
     /// Columns that a pass reads, at most.
