@@ -169,7 +169,7 @@ impl Emitter<'_> {
         self.context.brings_tiles() && self.models_of(passes).len() == passes.len()
     }
 
-    /// The same, a tile at a time.
+    /// As `learn_by_groups`, a tile at a time.
     fn learn_by_tiles(
         &self,
         passes: &[PassId],
