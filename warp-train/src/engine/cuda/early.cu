@@ -21,7 +21,7 @@ __device__ inline void store_if_drawn(const Memory& m, unsigned int tile, unsign
     if (__syncthreads_or(drawn)) store_now(m);
 }
 
-// The same, and sample_by_all: with as many lanes for each row of a tile, every row draws once.
+// Does both this and sample_by_all, so that every row draws once.
 __device__ inline void sample_early(const Memory& m, unsigned int tile, unsigned int) {
     unsigned int i = threadIdx.x / SAMPLE_LANES, row = tile * TILE_ROWS + i;
     Ring ring = ring_now(m);

@@ -3,7 +3,6 @@
 // Parameters, both moments and targets pass through shared memory, since sums occupy the registers until they are
 // needed: half a tile at a time, in parts of 16 outputs by 8 inputs. A lane copies what it needs itself and waits for
 // nobody.
-#define CELL_ARRAYS 4
 #define HALF_PARTS 4
 // Of four numbers: from part to part, and from half to half.
 #define PART_FOURS 32
@@ -118,8 +117,6 @@ __device__ inline void pack_half(const float (&two)[4][2][2], const WeightTile& 
         if (has_output) store_packed((uint4*)packed + 32 * place + lane, four);
     }
 }
-
-__device__ inline float4 both(const float2& a, const float2& b) { return make_float4(a.x, a.y, b.x, b.y); }
 
 // Makes the step of half a tile, and brings that of the next in its place if there is one. Padding has zeros everywhere
 // and stays so.

@@ -104,6 +104,7 @@ impl<'a> Emitter<'a> {
         let (mut own, mut done): (Vec<&Op>, Vec<&Op>) = (Vec::new(), Vec::new());
         let samples_early = ops.contains(&Op::StoreIfDrawn) && self.is_by_all(&Op::Sample);
         for (i, op) in ops.iter().enumerate() {
+            // Sampling keeps the step, too.
             if samples_early && *op == Op::StoreIfDrawn {
                 continue;
             }

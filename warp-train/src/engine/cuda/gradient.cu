@@ -101,6 +101,11 @@ struct Cell {
     Number parameter, first, second, target;
 };
 
+// So many arrays have them.
+#define CELL_ARRAYS 4
+
+__device__ inline float4 both(const float2& low, const float2& high) { return make_float4(low.x, low.y, high.x, high.y); }
+
 // A step's constants, and the share of the way that a target goes.
 struct Constants {
     DescentStep own_step;

@@ -10,7 +10,6 @@
 static_assert((PRODUCTS_OF_TILE * 32 + 8) * sizeof(float4) <= AHEAD_OF_WARP * sizeof(Half), "a warp's sums");
 // Behind what all warps have of rows are parameters, both moments and targets: of a tile's weights, a thread's four side by
 // side, and of its biases. Registers would be full of what is on its way to them.
-#define CELL_ARRAYS 4
 struct CellsAhead {
     float4 weights[CELL_ARRAYS][N_THREADS];
     float biases[CELL_ARRAYS][32];
@@ -163,8 +162,6 @@ struct TileCells {
         return {of(0), of(1), of(2), of(3)};
     }
 };
-
-__device__ inline float4 both(const float2& low, const float2& high) { return make_float4(low.x, low.y, high.x, high.y); }
 
 // A warp has the 16 outputs by 8 inputs of a product, a lane two neighbouring inputs of an output and of the one 8 behind
 // it (weight_place), and the first warp all biases.
