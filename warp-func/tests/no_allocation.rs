@@ -1,5 +1,6 @@
 //! The step path allocates nothing: shown with an allocator that counts. A binary of its own with a
-//! single test, so that nobody else allocates meanwhile.
+//! single test on the main thread, so that nobody else allocates meanwhile: libtest's main thread does
+//! when it begins to wait for its test, which may be late.
 #![expect(unsafe_code, reason = "a counting allocator stands in front of the system's")]
 #![expect(
     clippy::unwrap_used,
@@ -8,12 +9,23 @@
 
 mod worlds;
 
+use libtest_mimic::{Arguments, Trial};
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use warp_core::Env;
 use warp_func::{Start, VecEnv, VecOptions};
 use worlds::crowd::{Crowd, CrowdConfig};
 use worlds::scalars::{Cart, Glide, RoadConfig, Slip};
+
+fn main() -> ExitCode {
+    let test = Trial::test("steps_and_restarts_allocate_nothing", || {
+        steps_and_restarts_allocate_nothing();
+        Ok(())
+    });
+    let one_thread = Arguments { test_threads: Some(1), ..Arguments::from_args() };
+    libtest_mimic::run(&one_thread, vec![test]).exit_code()
+}
 
 /// Calls of the allocator, by whichever thread.
 static CALLS: AtomicU64 = AtomicU64::new(0);
@@ -97,7 +109,6 @@ fn allocates_nothing<E: Env>(config: &E::Config) {
     }
 }
 
-#[test]
 fn steps_and_restarts_allocate_nothing() {
     assert!(calls(|| drop(std::hint::black_box(vec![1u8; 100]))) >= 2, "the allocator counts");
     allocates_nothing::<Cart>(&RoadConfig::default());
