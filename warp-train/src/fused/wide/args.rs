@@ -1,5 +1,6 @@
 //! What the kernels of the wide path take: a struct each, named after its kernel.
 
+use super::arrays::SUM_BLOCKS;
 use super::shared::{
     FAULT_GRADIENT, FAULT_OUTPUT, OF_ADVANTAGES, SUMS, WideColumns, WideDistances, WideMoments,
     WideSettings, WideState,
@@ -98,7 +99,7 @@ kernel_args! {
         advantages: &[f32], whole: i32, parts: &mut [f64],
     }
     pub(super) struct ExplainArgs {
-        parts: &[f64], blocks: u32, state: &mut [WideState], ns: &[u32],
+        parts: &[f64], state: &mut [WideState], ns: &[u32],
     }
     pub(super) struct ShuffleArgs {
         settings: &[WideSettings], state: &[WideState], epoch: u32, order: &[u32],
@@ -140,8 +141,8 @@ kernel_args! {
         parts: &mut [f64], ns: &[u32],
     }
     pub(super) struct BeginMinibatchArgs {
-        state: &mut [WideState], part: u32, parts: &[f64], blocks: u32, stride: u32, first: u32,
-        rank_stride: u32, normalise: i32, ns: &[u32],
+        state: &mut [WideState], part: u32, parts: &[f64], stride: u32, first: u32, rank_stride: u32,
+        normalise: i32, ns: &[u32],
     }
     pub(super) struct GatherArgs {
         state: &[WideState], order: &[u32], first: u32, rows: u32, obs: &[f32],
@@ -312,6 +313,7 @@ pub(super) fn declarations() -> String {
     let mut text = String::from("\nstruct WidePlaces;\n");
     let _ =
         writeln!(text, "#define WIDE_SUMS {SUMS}u\n#define WIDE_OF_ADVANTAGES {OF_ADVANTAGES}u");
+    let _ = writeln!(text, "#define WIDE_SUM_BLOCKS {SUM_BLOCKS}u");
     let _ = writeln!(text, "#define WIDE_FAULT_OUTPUT {FAULT_OUTPUT}u");
     let _ = writeln!(text, "#define WIDE_FAULT_GRADIENT {FAULT_GRADIENT}u");
     let all = [&shared[..], &parts, &GENERAL, &NETWORKS].concat();

@@ -304,7 +304,7 @@ fn learn(policies: &[WidePolicy], device: &Device) -> Result<()> {
     }
     if ranks::are_several(policies) {
         // A kernel that waits for other ranks takes room on all multiprocessors, and one that learns keeps it from
-        // beginning: so all policies have heard the others of their rollouts before any of them learns.
+        // beginning: so all policies have the sums of all ranks' rollouts before any of them learns.
         side_by_side(device, policies.iter().map(|policy| || policy.prepare_all()))?;
         return side_by_side(device, policies.iter().map(|policy| || policy.learn_prepared()));
     }

@@ -14,7 +14,7 @@ use super::layers::{Product, acts_few};
 use super::network::WideNetwork;
 use super::network_path::{NetworkPath, WideText};
 use super::normalise::WideNormaliser;
-use super::ranks::{Told, WideRanks};
+use super::ranks::{Sent, WideRanks};
 use super::selection::WideGoals;
 use super::shards::WideShards;
 use super::shared::WideState;
@@ -183,7 +183,7 @@ impl WidePolicy {
             WideNormaliser::new(device, module, &plan, width, &sizes, config.world.size())?;
         let arrays = Arrays::new(device, &plan, &network, &sizes, path.shapes())?;
         let tensor = tensor_towers(kernels, &path, &towers, &sizes)?;
-        let told = Told {
+        let sent = Sent {
             n_parameters: network.n_parameters,
             width,
             losses: arrays.losses.len(),
@@ -192,7 +192,7 @@ impl WidePolicy {
             module: &modules[1],
             foreign: make_foreign.is_some(),
         };
-        let join = || WideRanks::new(joining, &told);
+        let join = || WideRanks::new(joining, &sent);
         let ranks = (!config.world.is_alone()).then(join).transpose()?;
         let shards = WideShards::new(sizes.shards, &modules[1])?;
         let (places, goals) = (places(&plan, envs)?, WideGoals::new(&plan, envs, sizes.shards)?);

@@ -3,7 +3,6 @@
 use super::args::{
     CompactArgs, CountArgs, ExplainArgs, GaeArgs, PlacesOfBlocksArgs, VariancesArgs,
 };
-use super::arrays::SUM_BLOCKS;
 use super::policy::WidePolicy;
 use super::update::{ONE_BLOCK, sum_blocks};
 use crate::algorithm::Advantages;
@@ -12,14 +11,14 @@ use crate::error::Result;
 use warp_func::cuda::{KernelArgs, Launch, side_by_side};
 
 impl WidePolicy {
-    /// Prepares everything, and tells other ranks.
+    /// Prepares everything, and gathers it from all ranks.
     pub(super) fn prepare_all(&self) -> Result<()> {
         self.normaliser.finish_rewards(self)?;
         let works = [Prepare::Observations, Prepare::Advantages, Prepare::Spread];
         let learns = self.plan.config.to_train;
         let works = works.into_iter().filter(|work| learns || work.is_always());
         side_by_side(&self.device, works.map(|work| move || self.prepare(work)))?;
-        self.tell_prepared()
+        self.gather_prepared()
     }
 
     fn prepare(&self, work: Prepare) -> Result<()> {
@@ -69,34 +68,33 @@ impl WidePolicy {
         Ok(kernels.variances.launch(&sum_blocks(), &[args.arg()])?)
     }
 
-    /// Whether the only minibatch is the whole rollout, as it is: then sums of its advantages are taken, and told other
-    /// ranks, with the others of the rollout.
+    /// Whether the only minibatch is the whole rollout, as it is: then sums of its advantages are taken, and gathered from
+    /// all ranks, with the others of the rollout.
     pub(super) fn takes_whole_rollouts(&self) -> bool {
         let passes = self.plan.passes();
         passes.minibatches == 1 && !passes.shuffles
     }
 
-    /// Tells other ranks what was prepared.
-    fn tell_prepared(&self) -> Result<()> {
+    /// Gathers what all ranks have prepared.
+    fn gather_prepared(&self) -> Result<()> {
         let (a, Some(ranks)) = (&self.arrays, &self.ranks) else { return Ok(()) };
         let of_samples = [
             Gathered { own: &a.sums, all: &ranks.sums },
             Gathered { own: &a.n, all: &ranks.ns },
             Gathered { own: self.spread_parts(), all: &ranks.spreads },
         ];
-        let told = of_samples.into_iter().filter(|_| self.plan.config.to_train);
+        let sums = of_samples.into_iter().filter(|_| self.plan.config.to_train);
         let pending = self.normaliser.pending();
         let pending = pending.map(|own| Gathered { own, all: &ranks.pending });
-        ranks.gather(&told.chain(pending).collect::<Vec<_>>())
+        ranks.gather(&sums.chain(pending).collect::<Vec<_>>())
     }
 
     /// Works out figures of the rollout and moments of what was seen in it, on all ranks.
     pub(super) fn explain(&self) -> Result<()> {
         let (a, ranks, pending) = (&self.arrays, self.ranks.as_ref(), self.normaliser.pending());
         if self.plan.config.to_train {
-            let (state, blocks) = (&a.state, SUM_BLOCKS as u32 * self.n_ranks());
             let (parts, ns) = ranks.map_or((&a.sums, &a.n), |ranks| (&ranks.sums, &ranks.ns));
-            let args = ExplainArgs { parts, blocks, state, ns };
+            let args = ExplainArgs { parts, state: &a.state, ns };
             self.kernels.explain.launch(&ONE_BLOCK, &[args.arg()])?;
             self.spread_means(ranks.map_or(self.spread_parts(), |ranks| &ranks.spreads))?;
         }

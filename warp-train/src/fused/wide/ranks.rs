@@ -30,7 +30,7 @@ pub(super) fn text(world: &World) -> String {
     }
 }
 
-/// A policy's way to the other ranks, and what it hears of them: arrays as long as this rank's own for each.
+/// A policy's way to the other ranks, and what it receives from them: arrays as long as this rank's own for each.
 #[derive(Debug)]
 pub(super) struct WideRanks {
     gathering: Gathering,
@@ -56,8 +56,8 @@ pub(super) struct WideRanks {
     pub(super) all_returns: DeviceArray,
 }
 
-/// How much a policy tells the others, and the unit of all networks.
-pub(super) struct Told<'a> {
+/// How much a policy sends the others, and the unit of all networks.
+pub(super) struct Sent<'a> {
     pub(super) n_parameters: usize,
     pub(super) width: usize,
     /// Words of the losses' sums.
@@ -75,35 +75,35 @@ impl WideRanks {
     ///
     /// # Errors
     /// No NCCL where it is needed, ranks out of reach, or too little memory.
-    pub(super) fn new(joining: &Joining, told: &Told<'_>) -> Result<Self> {
+    pub(super) fn new(joining: &Joining, sent: &Sent<'_>) -> Result<Self> {
         let (device, world) = (joining.device(), joining.world());
-        let (moments, size, shards) = (WideMoments::WORDS, world.size(), told.shards);
+        let (moments, size, shards) = (WideMoments::WORDS, world.size(), sent.shards);
         let sums = 2 * SUMS * SUM_BLOCKS;
-        let copies = link::copies(told.n_parameters, size);
-        // The most that is told at a time.
-        let words = (told.n_parameters.next_multiple_of(2) + told.losses)
-            .max(sums + shards.here + SPREAD_WORDS + moments * told.width)
-            .max(told.moments);
-        let room = Room { words, module: told.module, may_wait: !told.foreign };
+        let copies = link::copies(sent.n_parameters, size);
+        // The most that is sent at a time.
+        let words = (sent.n_parameters.next_multiple_of(2) + sent.losses)
+            .max(sums + shards.here + SPREAD_WORDS + moments * sent.width)
+            .max(sent.moments);
+        let room = Room { words, module: sent.module, may_wait: !sent.foreign };
         let gathering = Gathering::new(joining, room)?;
         let make = |name: &str, dtype, n: usize| DeviceArray::zeros(device, name, dtype, &[n]);
-        let sent = match gathering {
-            Gathering::Nccl(_) => told.n_parameters,
+        let through_nccl = match gathering {
+            Gathering::Nccl(_) => sent.n_parameters,
             Gathering::Kernel(_) => 0,
         };
         Ok(Self {
             gathering,
-            reduce_ranks: told.module.function("wide_reduce_ranks")?,
+            reduce_ranks: sent.module.function("wide_reduce_ranks")?,
             world: world.clone(),
             shard: shards.first as u32,
             ns: make("samples of shards", U32, shards.total)?,
             sums: make("sums of ranks", U32, sums * size)?,
-            moments: make("moments of ranks", U32, told.moments * size)?,
+            moments: make("moments of ranks", U32, sent.moments * size)?,
             spreads: make("spreads of ranks", U32, SPREAD_WORDS * size)?,
-            losses: make("losses of ranks", U32, told.losses * size)?,
-            gradient: make("gradient of this rank", F32, sent)?,
-            gradients: make("gradients of ranks", F32, sent * copies)?,
-            pending: make("observations of ranks", U32, moments * told.width * size)?,
+            losses: make("losses of ranks", U32, sent.losses * size)?,
+            gradient: make("gradient of this rank", F32, through_nccl)?,
+            gradients: make("gradients of ranks", F32, through_nccl * copies)?,
+            pending: make("observations of ranks", U32, moments * sent.width * size)?,
             returns: make("returns of this rank", U32, moments)?,
             all_returns: make("returns of ranks", U32, moments * size)?,
         })
@@ -119,7 +119,7 @@ impl WideRanks {
         self.world.size() as u32
     }
 
-    /// In how many copies it hears gradients through NCCL.
+    /// In how many copies it receives gradients through NCCL.
     fn copies(&self) -> u32 {
         (self.gradients.len() / self.gradient.len().max(1)) as u32
     }
@@ -130,7 +130,7 @@ impl WideRanks {
     }
 
     /// Sums the gradients of all ranks, of which this one has copies, and divides them by the number of samples; it also
-    /// hears sums of losses, of so many blocks. Returns how many sums of squares it leaves.
+    /// receives sums of losses, of so many blocks. Returns how many sums of squares it leaves.
     pub(super) fn all_reduce(&self, policy: &WidePolicy, loss_blocks: usize) -> Result<u32> {
         let (a, n) = (&policy.arrays, policy.network.n_parameters);
         let (copies, n_parameters) = (policy.sizes.copies as u32, n as u32);
@@ -205,11 +205,6 @@ impl WidePolicy {
     /// How many samples each shard of all ranks has.
     pub(super) fn counts(&self) -> &DeviceArray {
         self.ranks.as_ref().map_or(&self.arrays.n, |ranks| &ranks.ns)
-    }
-
-    /// How many ranks learn this policy.
-    pub(super) fn n_ranks(&self) -> u32 {
-        self.ranks.as_ref().map_or(1, WideRanks::size)
     }
 
     /// Checks that the other ranks are still there: what was recorded asks nobody.

@@ -12,10 +12,13 @@
 extern "C" __global__ __launch_bounds__(2 * REDUCED_PAIRS, REDUCED_BESIDE) void wide_reduce_ranks(
     const ReduceRanksArgs a, const LinkArgs link) {
     __shared__ float halves[REDUCED_PAIRS][2];
-    wait_for_previous_kernel();
+    // Both were there before the gradient was. Not in registers, which the copies take.
+    __shared__ unsigned long long count;
+    __shared__ double samples;
     Ranks ranks(link);
-    unsigned long long count = a.rounds[0];
-    u32 round = Ranks::round_of(count), n = a.n_parameters, losses_at = n + n % 2u, end = losses_at + 2u * a.n_losses;
+    if (threadIdx.x == 0u) count = a.rounds[0], samples = a.state->whole;
+    wait_for_previous_kernel();
+    u32 n = a.n_parameters, losses_at = n + n % 2u, end = losses_at + 2u * a.n_losses;
     u32 pair = threadIdx.x % REDUCED_PAIRS, stride = 2u * REDUCED_PAIRS * gridDim.x;
     u32 begin = 2u * REDUCED_PAIRS * blockIdx.x;
     bool is_second = threadIdx.x >= REDUCED_PAIRS;
@@ -40,12 +43,11 @@ extern "C" __global__ __launch_bounds__(2 * REDUCED_PAIRS, REDUCED_BESIDE) void 
             }
             for (u32 other = 0; other < RANKS; ++other) {
                 if (other == link.rank) continue;
-                Ranks::send(ranks.place(other, link.rank, count, at), words[0], words[1], round);
+                Ranks::send(ranks.place(other, link.rank, count, at), words[0], words[1], Ranks::round_of(count));
             }
         }
         __syncthreads();
     }
-    double samples = a.state->whole;
     for (u32 first = begin; first < end; first += stride) {
         u32 at = first + 2u * pair;
         float sums[2] = {0.0f, 0.0f};

@@ -276,7 +276,7 @@ extern "C" __global__ void wide_variances(const VariancesArgs a) {
 // Means of the rollout, and 1 - variance of what the values miss / variance of the returns, in one block.
 extern "C" __global__ void wide_explain(const ExplainArgs a) {
     double sums[5] = {0.0, 0.0, 0.0, 0.0, 0.0}, most[2] = {WIDE_NONE, WIDE_NONE};
-    for (unsigned int i = threadIdx.x; i < a.blocks; i += 256) {
+    for (unsigned int i = threadIdx.x; i < WIDE_SUM_BLOCKS * P_RANKS; i += 256) {
         const double* parts = a.parts + i * WIDE_SUMS;
         for (int k = 0; k < 5; ++k) sums[k] += parts[k];
         for (int k = 0; k < 2; ++k) most[k] = parts[5 + k] > most[k] ? parts[5 + k] : most[k];

@@ -71,6 +71,10 @@ template <int N> __device__ inline void wide_loaded(unsigned int (&x)[N]) {
     #pragma unroll
     for (int i = 0; i < N; ++i) asm volatile("" : "+r"(x[i]));
 }
+template <int N> __device__ inline void wide_loaded(double (&x)[N]) {
+    #pragma unroll
+    for (int i = 0; i < N; ++i) asm volatile("" : "+d"(x[i]));
+}
 
 // Sums of N numbers over the block's 256 threads, in a fixed order; the results are thread 0's.
 template <int N> __device__ inline void wide_block_sums(double (&values)[N]) {

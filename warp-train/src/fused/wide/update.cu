@@ -1,7 +1,8 @@
 // Learning from minibatches: gathering, losses, reductions in a fixed order, and steps of the optimiser.
 
-// Samples whose advantages a thread adds at once.
+// Samples whose advantages a thread adds at once, and sums of blocks.
 #define WIDE_ADVANTAGES 8
+#define WIDE_SUMS_AT_ONCE 8
 
 // Sums and squares of the advantages of an epoch's minibatches, of as many blocks each: [P_MINIBATCHES, blocks, 2].
 extern "C" __global__ void wide_advantages(const AdvantagesArgs a) {
@@ -83,13 +84,26 @@ extern "C" __global__ __launch_bounds__(256) void wide_shuffled_advantages(const
 }
 
 // Makes minibatch `part` the one at hand, in one block. Every rank has left sums of so many blocks, `rank_stride` apart.
-extern "C" __global__ void wide_begin_minibatch(const BeginMinibatchArgs a) {
+extern "C" __global__ __launch_bounds__(256) void wide_begin_minibatch(const BeginMinibatchArgs a) {
     // Of the advantages and of their squares.
     double sums[2] = {0.0, 0.0};
-    for (unsigned int i = threadIdx.x; i < a.blocks * P_RANKS && a.normalise; i += 256) {
-        unsigned int at = i / a.blocks * a.rank_stride + i % a.blocks * a.stride + a.first;
-        sums[0] += a.parts[at];
-        sums[1] += a.parts[at + 1];
+    unsigned int n_sums = a.normalise ? WIDE_SUM_BLOCKS * P_RANKS : 0u;
+    for (unsigned int first = threadIdx.x; first < n_sums; first += 256 * WIDE_SUMS_AT_ONCE) {
+        // All loads are under way before the first is waited for.
+        double own[WIDE_SUMS_AT_ONCE], squares[WIDE_SUMS_AT_ONCE];
+        #pragma unroll
+        for (unsigned int k = 0; k < WIDE_SUMS_AT_ONCE; ++k) {
+            unsigned int i = first + 256 * k, rank = i / WIDE_SUM_BLOCKS, block = i % WIDE_SUM_BLOCKS;
+            const double* part = a.parts + (rank * a.rank_stride + block * a.stride + a.first);
+            own[k] = i < n_sums ? part[0] : 0.0;
+            squares[k] = i < n_sums ? part[1] : 0.0;
+        }
+        wide_loaded(own), wide_loaded(squares);
+        #pragma unroll
+        for (unsigned int k = 0; k < WIDE_SUMS_AT_ONCE; ++k) {
+            sums[0] += own[k];
+            sums[1] += squares[k];
+        }
     }
     // Before the sums are there, since what this reads takes as long to come.
     unsigned int parts = wide_parts(a.ns), whole = 0, begin, end;
@@ -236,9 +250,31 @@ extern "C" __global__ __launch_bounds__(256) void wide_sum_copies(const SumCopie
     a.sum[i] = halves[0][0] + halves[1][0];
 }
 
-// The norm of the gradient, the step's factors and the minibatch's figures, in one block. Every rank has left sums of
-// losses of so many blocks.
-extern "C" __global__ void wide_factors(const FactorsArgs a) {
+// Adds this thread's share of the sums of losses, which every rank has left of so many blocks. Threads take a rank's blocks as
+// if it had as many as fit, so that the order of sums does not depend on how many it has.
+__device__ inline void wide_sum_losses(const FactorsArgs& a, double (&sums)[6]) {
+    unsigned int rank = 0, i = threadIdx.x;
+    while (rank < P_RANKS) {
+        // All loads are under way before the first is waited for.
+        double x[WIDE_SUMS_AT_ONCE][5];
+        #pragma unroll
+        for (unsigned int n = 0; n < WIDE_SUMS_AT_ONCE; ++n) {
+            while (rank < P_RANKS && i >= a.loss_blocks) i = (threadIdx.x - ++rank * a.loss_room) % 256;
+            const double* losses = a.losses + (rank * a.loss_blocks + i) * 5;
+            #pragma unroll
+            for (int k = 0; k < 5; ++k) x[n][k] = rank < P_RANKS ? losses[k] : 0.0;
+            i += 256;
+        }
+        #pragma unroll
+        for (unsigned int n = 0; n < WIDE_SUMS_AT_ONCE; ++n) {
+            #pragma unroll
+            for (int k = 0; k < 5; ++k) sums[k] += x[n][k];
+        }
+    }
+}
+
+// The norm of the gradient, the step's factors and the minibatch's figures, in one block.
+extern "C" __global__ __launch_bounds__(256) void wide_factors(const FactorsArgs a) {
     __shared__ double powers[2];
     allow_next_kernel();
     // They take long, so warps begin with them that have less to add than the first.
@@ -257,15 +293,7 @@ extern "C" __global__ void wide_factors(const FactorsArgs a) {
     double sums[6] = {};
     // Of one rank alone, losses were there before the gradient's copies were summed.
     if (P_RANKS > 1) wait_for_previous_kernel();
-    // Threads take a rank's blocks as if it had as many as fit, so that the order of sums does not depend on how many
-    // it has.
-    for (unsigned int rank = 0; rank < P_RANKS; ++rank) {
-        const double* losses = a.losses + rank * a.loss_blocks * 5;
-        for (unsigned int i = (threadIdx.x - rank * a.loss_room) % 256; i < a.loss_blocks; i += 256) {
-            #pragma unroll
-            for (int k = 0; k < 5; ++k) sums[k] += losses[i * 5 + k];
-        }
-    }
+    wide_sum_losses(a, sums);
     if (P_RANKS == 1) wait_for_previous_kernel();
     #pragma unroll 8
     for (unsigned int i = threadIdx.x; i < a.blocks; i += 256) sums[5] += a.squares[i];

@@ -125,7 +125,6 @@ impl WidePolicy {
                 (true, ranks) => ranks.map_or(&a.sums, |ranks| &ranks.sums),
                 (false, ranks) => ranks.map_or(&a.moments, |ranks| &ranks.moments),
             },
-            blocks: SUM_BLOCKS as u32,
             stride: if whole { SUMS as u32 } else { 2 },
             first: if whole { OF_ADVANTAGES } else { part * 2 * SUM_BLOCKS } as u32,
             rank_stride: if whole { a.sums.len() } else { a.moments.len() } as u32 / 2,
