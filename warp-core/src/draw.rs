@@ -5,7 +5,7 @@
 //! the numbers, on any thread and any device. `draw.cuh` ([`DRAW_CUH`]) is its counterpart in CUDA C++.
 
 use crate::math;
-use crate::philox::{philox4x32_10, uniform_f32};
+use crate::philox::{self, philox4x32_10, uniform_f32};
 use std::f32::consts::TAU;
 
 /// The same in CUDA C++: `struct WarpDraw`, `warp_draw`, `warp_draw_uniform` and so on.
@@ -124,7 +124,7 @@ impl Draw {
     /// is, by a fraction n / 2^32.
     #[inline(always)]
     pub fn below(&mut self, n: u32) -> u32 {
-        ((u64::from(self.next_u32()) * u64::from(n)) >> 32) as u32
+        philox::below(self.next_u32(), n)
     }
 
     /// A standard normal sample, within [-5.77, 5.77]; uses two numbers of the stream.

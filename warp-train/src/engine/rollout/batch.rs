@@ -7,11 +7,13 @@ use crate::algorithm::PolicyMetrics;
 use crate::config::Shards;
 use crate::engine::rollout::PolicyRollout;
 use crate::error::Result;
+use crate::loss::actions::pick_rows;
 use crate::loss::gae::Trajectory;
 use crate::loss::{Gathered, LossMetrics, Minibatch, Picked};
 pub use crate::network::{StepSizes, TrainablePolicy};
+use crate::vectors::{Work, run};
 use std::ops::Range;
-use warp_core::Draw;
+use warp_core::{Draw, philox};
 
 /// The samples of a rollout that count, and room for a minibatch of them.
 #[derive(Debug, Default)]
@@ -20,7 +22,30 @@ pub struct Samples {
     returns: Vec<f32>,
     /// `step * n_rows + row` of each sample, in the order of use; shard by shard.
     orders: Vec<Vec<u32>>,
+    /// Advantages of the samples that moments are taken of, side by side.
+    of_moments: Vec<f32>,
     gathered: Gathered,
+}
+
+/// Places that are drawn before the first of them is needed.
+const DRAWN: usize = 64;
+
+/// Blocks of a stream from number `first` on, as vectors.
+struct Words<'a> {
+    draw: Draw,
+    first: u32,
+    words: &'a mut [[u32; 4]; DRAWN / 4],
+}
+
+impl Work for Words<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for (block, words) in (self.first..).zip(self.words) {
+            *words = self.draw.block(block);
+        }
+    }
 }
 
 /// Count and moments of some numbers.
@@ -162,19 +187,34 @@ impl Samples {
         [Moments::of(returns), Moments::of(missed)]
     }
 
-    /// Puts a shard's samples in a random order (Fisher and Yates).
-    pub fn shuffle(&mut self, shard: usize, mut draw: Draw) {
+    /// Puts a shard's samples in a random order (Fisher and Yates), by the words of `draw` from its first on.
+    pub fn shuffle(&mut self, shard: usize, draw: Draw) {
         let order = &mut self.orders[shard];
-        for i in (1..order.len()).rev() {
-            order.swap(i, draw.below(i as u32 + 1) as usize);
+        let (mut words, mut places) = ([[0; 4]; DRAWN / 4], [0; DRAWN]);
+        let (mut left, mut drawn) = (order.len(), 0);
+        while left > 1 {
+            run(Words { draw, first: drawn, words: &mut words });
+            drawn += DRAWN as u32 / 4;
+            let places = &mut places[..DRAWN.min(left - 1)];
+            let bounds = (2..=left as u32).rev();
+            for ((place, word), bound) in places.iter_mut().zip(words.as_flattened()).zip(bounds) {
+                *place = philox::below(*word, bound) as usize;
+            }
+            // They lie far apart: a look at all of them brings them to the cache at the same time, not one after the other.
+            std::hint::black_box(places.iter().fold(0, |all, place| all ^ order[*place]));
+            for place in places {
+                left -= 1;
+                order.swap(left, *place);
+            }
         }
     }
 
     /// Moments of the advantages of the samples `range` of a shard's current order.
     #[must_use]
-    pub fn moments(&self, shard: usize, range: Range<usize>) -> Moments {
-        let picked = &self.orders[shard][range];
-        Moments::of(|| picked.iter().map(|at| f64::from(self.advantages[*at as usize])))
+    pub fn moments(&mut self, shard: usize, range: Range<usize>) -> Moments {
+        let Self { advantages, orders, of_moments, .. } = self;
+        pick_rows(of_moments, advantages, &orders[shard][range], 1);
+        Moments::of(|| of_moments.iter().map(|x| f64::from(*x)))
     }
 
     /// The samples `range` of a shard's current order as a piece of a minibatch, whose advantages are brought to
@@ -256,6 +296,20 @@ mod tests {
         assert!(moved > 950, "{moved}");
         order.sort_unstable();
         assert_eq!(*order, (0..1000).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn shuffling_swaps_with_one_place_after_the_other() {
+        for n in [0, 1, 2, 63, 64, 65, 66, 1000] {
+            let draw = Draw::new(n.into(), 3, 0, Purpose::Shuffle);
+            let mut samples = Samples { orders: vec![(0..n).collect()], ..Samples::default() };
+            samples.shuffle(0, draw);
+            let (mut one_by_one, mut draw) = ((0..n).collect::<Vec<_>>(), draw);
+            for i in (1..n).rev() {
+                one_by_one.swap(i as usize, draw.below(i + 1) as usize);
+            }
+            assert_eq!(samples.orders[0], one_by_one);
+        }
     }
 
     /// Four replicas, three steps; what is left out stays as it is.

@@ -294,8 +294,9 @@ impl OnPolicyEngine for Update<'_> {
         self.minibatch = minibatch;
         self.moments = None;
         if self.on.plan.config.norm_adv {
+            let pieces = self.pieces().into_iter();
             let of = |(shard, range)| self.on.samples.moments(shard, range);
-            let here: Vec<Moments> = self.pieces().into_iter().map(of).collect();
+            let here: Vec<Moments> = pieces.map(of).collect();
             self.moments = Some(self.merged("moments of advantages", &here)?);
         }
         Ok(())
