@@ -42,7 +42,10 @@ impl Followed {
     pub fn update(&mut self) -> Result<bool> {
         let about = || format!("cannot read \"{}\"", self.path.display());
         let mut file = file::open(&self.path).with_context(about)?;
-        let length = file.metadata().with_context(about)?.len();
+        let found = file.metadata().with_context(about)?;
+        let length = found.len();
+        let silent = found.modified().ok().and_then(|written| written.elapsed().ok());
+        self.shown.silent = silent.map(|silent| silent.as_secs_f64());
         if length < self.read {
             // A run that went back to an older checkpoint begins again.
             (self.read, self.shown.returns) = (0, Default::default());

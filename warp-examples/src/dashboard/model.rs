@@ -49,6 +49,9 @@ impl Curve {
     }
 }
 
+/// Seconds without a line after which a run may have been stopped, so that nothing is said of the time left.
+const LONG_SILENCE: f64 = 60.0;
+
 /// One run, as far as it is.
 #[derive(Debug, Clone, Default)]
 pub struct Shown {
@@ -68,6 +71,8 @@ pub struct Shown {
     pub phases: Vec<(&'static str, f64)>,
     /// Mean return of the last evaluation.
     pub evaluation: Option<f64>,
+    /// Seconds since its last line, where others write them.
+    pub silent: Option<f64>,
     /// What is wrong with it, if it can't be read.
     pub fault: Option<String>,
 }
@@ -79,11 +84,17 @@ impl Shown {
         Self { title, steps, total, ..Self::default() }
     }
 
-    /// Seconds that are left at this rate.
+    /// How long the run will take: ", 10 s left", or ", no news for 5 min 2 s"; nothing if that is not known.
     #[must_use]
-    pub fn seconds_left(&self) -> Option<f64> {
-        let left = self.total.saturating_sub(self.steps) as f64;
-        (self.rate > 0.0).then(|| left / self.rate)
+    pub fn outlook(&self) -> String {
+        if self.steps >= self.total {
+            return ", done".into();
+        }
+        if let Some(silent) = self.silent.filter(|silent| *silent >= LONG_SILENCE) {
+            return format!(", no news for {}", time(silent));
+        }
+        let left = (self.total - self.steps) as f64;
+        if self.rate > 0.0 { format!(", {} left", time(left / self.rate)) } else { String::new() }
     }
 
     /// Fraction of the run that is done.
@@ -177,11 +188,17 @@ impl Shown {
         let returns: Vec<String> = self.returns.iter().filter_map(last).collect();
         let returns =
             if returns.is_empty() { "no episode has finished".into() } else { returns.join(", ") };
-        let left = match self.seconds_left() {
-            Some(seconds) if self.steps < self.total => format!(", {seconds:.0} s left"),
-            _ => String::new(),
-        };
-        format!("{}: {} of {} steps, {returns}{left}", self.title, self.steps, self.total)
+        let Self { title, steps, total, .. } = self;
+        format!("{title}: {steps} of {total} steps, {returns}{}", self.outlook())
+    }
+}
+
+fn time(seconds: f64) -> String {
+    let seconds = seconds.round() as u64;
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, s) => format!("{s} s"),
+        (0, m, s) => format!("{m} min {s} s"),
+        (h, m, _) => format!("{h} h {m} min"),
     }
 }
 
@@ -217,8 +234,12 @@ mod tests {
         assert_eq!(shown.returns["return"].points(), [(100.0, 1.0), (200.0, 3.0)]);
         assert_eq!(shown.figures, [("pole.loss".to_string(), 0.5)]);
         assert_eq!(shown.phases, [("policy", 0.25), ("step", 0.25), ("learn", 0.5)]);
-        assert_eq!(shown.seconds_left(), Some(2.0));
         assert_eq!(shown.summary(), "runs/a: 200 of 400 steps, return 3.0, 2 s left");
+        let outlook =
+            |silent, steps| Shown { silent: Some(silent), steps, ..shown.clone() }.outlook();
+        assert_eq!(outlook(59.0, 200), ", 2 s left");
+        assert_eq!(outlook(302.0, 200), ", no news for 5 min 2 s");
+        assert_eq!(outlook(7300.0, 400), ", done");
         let groups = serde_json::json!({
             "env_steps": 300, "group_return": { "a": { "mean": 1.0 }, "b": { "mean": -1.0 } },
         });

@@ -65,23 +65,10 @@ fn draw_run(frame: &mut Frame<'_>, run: &Shown, area: Rect) {
 
 /// How far the run is, how fast, and how long it will take.
 fn heading(run: &Shown) -> String {
-    let left = match run.seconds_left() {
-        Some(_) if run.steps >= run.total => ", done".into(),
-        Some(seconds) => format!(", {} left", time(seconds)),
-        None => String::new(),
-    };
     let evaluation = run.evaluation.map_or(String::new(), |mean| format!(", evaluation {mean:.1}"));
     let rate = crate::commands::short(run.rate);
-    format!("{} of {} steps, {rate}steps/s{left}{evaluation}", run.steps, run.total)
-}
-
-fn time(seconds: f64) -> String {
-    let seconds = seconds.round() as u64;
-    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
-        (0, 0, s) => format!("{s} s"),
-        (0, m, s) => format!("{m} min {s} s"),
-        (h, m, _) => format!("{h} h {m} min"),
-    }
+    let outlook = run.outlook();
+    format!("{} of {} steps, {rate}steps/s{outlook}{evaluation}", run.steps, run.total)
 }
 
 fn draw_returns(frame: &mut Frame<'_>, run: &Shown, area: Rect) {
