@@ -104,6 +104,21 @@ fn top_says_a_line_of_each_run_where_there_is_no_terminal() {
 }
 
 #[test]
+fn top_says_of_a_run_that_it_has_stopped_or_that_nothing_comes_of_it() {
+    let folder = Folder::new("top-stopped");
+    folder.train(&["--steps=2560", "--out=a", "--set=eval_steps=128", "--set=stop_at_return=1"]);
+    let said = folder.done(&["top", "a"]).stdout;
+    assert!(said.trim_end().ends_with(", stopped"), "{said}");
+    // As if it had been killed an hour ago.
+    std::fs::remove_file(folder.path("a/summary.json")).unwrap();
+    let metrics = std::fs::File::options().append(true).open(folder.path("a/metrics.jsonl"));
+    let hour_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3605);
+    metrics.unwrap().set_modified(hour_ago).unwrap();
+    let said = folder.done(&["top", "a"]).stdout;
+    assert!(said.trim_end().ends_with(", no news for 1 h 0 min"), "{said}");
+}
+
+#[test]
 fn a_dashboard_without_a_terminal_is_the_usual_text() {
     let folder = Folder::new("dashboard");
     let args = ["--steps=128", "--out=run", "--dashboard"];

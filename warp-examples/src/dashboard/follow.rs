@@ -1,8 +1,9 @@
 //! A run that somebody else trains, followed by what it adds to its `metrics.jsonl`.
 
-use super::model::Shown;
+use super::model::{Files, Shown};
 use crate::commands::read_config;
 use anyhow::{Context, Result};
+use std::fs::Metadata;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use warp_data::file;
@@ -35,6 +36,18 @@ impl Followed {
         Ok(Self { path: folder.join(METRICS), read: 0, begun: Vec::new(), shown })
     }
 
+    /// What its files say, of which the metrics have these `metadata`.
+    fn files(&self, metadata: &Metadata) -> Files {
+        let written = metadata.modified().ok();
+        let summary = self.path.with_file_name("summary.json").metadata();
+        let ended = summary.and_then(|summary| summary.modified()).ok();
+        let silent = written.and_then(|written| written.elapsed().ok());
+        Files {
+            silent: silent.map(|silent| silent.as_secs_f64()),
+            has_ended: ended.is_some() && ended >= written,
+        }
+    }
+
     /// Takes in what has been added; whether that was anything.
     ///
     /// # Errors
@@ -44,8 +57,7 @@ impl Followed {
         let mut file = file::open(&self.path).with_context(about)?;
         let found = file.metadata().with_context(about)?;
         let length = found.len();
-        let silent = found.modified().ok().and_then(|written| written.elapsed().ok());
-        self.shown.silent = silent.map(|silent| silent.as_secs_f64());
+        self.shown.files = self.files(&found);
         if length < self.read {
             // A run that went back to an older checkpoint begins again.
             (self.read, self.shown.returns) = (0, Default::default());

@@ -49,8 +49,17 @@ impl Curve {
     }
 }
 
-/// Seconds without a line after which a run may have been stopped, so that nothing is said of the time left.
+/// Seconds without a line, at least, after which a run may have been killed, so that nothing is said of the time left.
 const LONG_SILENCE: f64 = 60.0;
+
+/// What the files of a run say of whether it is still under way; nothing of a run of this process.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Files {
+    /// Seconds since `metrics.jsonl` was last written.
+    pub silent: Option<f64>,
+    /// Whether `summary.json` has been written since.
+    pub has_ended: bool,
+}
 
 /// One run, as far as it is.
 #[derive(Debug, Clone, Default)]
@@ -71,8 +80,10 @@ pub struct Shown {
     pub phases: Vec<(&'static str, f64)>,
     /// Mean return of the last evaluation.
     pub evaluation: Option<f64>,
-    /// Seconds since its last line, where others write them.
-    pub silent: Option<f64>,
+    /// Seconds from the beginning of the run to its last line, and from the line before to that one.
+    seconds: [f64; 2],
+    /// What its files say of whether it is still under way.
+    pub files: Files,
     /// What is wrong with it, if it can't be read.
     pub fault: Option<String>,
 }
@@ -84,13 +95,18 @@ impl Shown {
         Self { title, steps, total, ..Self::default() }
     }
 
-    /// How long the run will take: ", 10 s left", or ", no news for 5 min 2 s"; nothing if that is not known.
+    /// What follows the number of steps: ", done", ", stopped", ", no news for 5 min 2 s", ", 10 s left", or nothing.
     #[must_use]
     pub fn outlook(&self) -> String {
         if self.steps >= self.total {
             return ", done".into();
         }
-        if let Some(silent) = self.silent.filter(|silent| *silent >= LONG_SILENCE) {
+        if self.files.has_ended {
+            return ", stopped".into();
+        }
+        let [_, between_lines] = self.seconds;
+        let is_long = |silent: &f64| *silent >= LONG_SILENCE.max(3.0 * between_lines);
+        if let Some(silent) = self.files.silent.filter(is_long) {
             return format!(", no news for {}", time(silent));
         }
         let left = (self.total - self.steps) as f64;
@@ -137,6 +153,9 @@ impl Shown {
         };
         let Some(steps) = number(&["env_steps"]) else { return };
         self.steps = steps as u64;
+        if let Some(seconds) = number(&["seconds"]) {
+            self.seconds = [seconds, (seconds - self.seconds[0]).max(0.0)];
+        }
         let object = |key: &str| line.get(key).and_then(Value::as_object);
         let groups = object("group_return").filter(|groups| groups.len() > 1);
         if let Some(groups) = groups {
@@ -224,6 +243,7 @@ mod tests {
         let line = |steps: u64, mean: f64| {
             serde_json::json!({
                 "env_steps": steps,
+                "seconds": steps,
                 "episode_return": { "mean": mean },
                 "policy": { "pole": { "loss": 0.5 } },
                 "steps_per_second": { "total": 100.0, "policy": 400.0, "step": 400.0, "learn": 200.0 },
@@ -235,11 +255,15 @@ mod tests {
         assert_eq!(shown.figures, [("pole.loss".to_string(), 0.5)]);
         assert_eq!(shown.phases, [("policy", 0.25), ("step", 0.25), ("learn", 0.5)]);
         assert_eq!(shown.summary(), "runs/a: 200 of 400 steps, return 3.0, 2 s left");
-        let outlook =
-            |silent, steps| Shown { silent: Some(silent), steps, ..shown.clone() }.outlook();
-        assert_eq!(outlook(59.0, 200), ", 2 s left");
-        assert_eq!(outlook(302.0, 200), ", no news for 5 min 2 s");
-        assert_eq!(outlook(7300.0, 400), ", done");
+        let outlook = |silent, has_ended, steps| {
+            let files = Files { silent: Some(silent), has_ended };
+            Shown { files, steps, ..shown.clone() }.outlook()
+        };
+        // A line came every 100 s.
+        assert_eq!(outlook(299.0, false, 200), ", 2 s left");
+        assert_eq!(outlook(302.0, false, 200), ", no news for 5 min 2 s");
+        assert_eq!(outlook(1.0, true, 200), ", stopped");
+        assert_eq!(outlook(7300.0, true, 400), ", done");
         let groups = serde_json::json!({
             "env_steps": 300, "group_return": { "a": { "mean": 1.0 }, "b": { "mean": -1.0 } },
         });

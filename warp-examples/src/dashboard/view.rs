@@ -170,7 +170,8 @@ mod tests {
     #[test]
     fn several_runs_and_small_windows_are_no_trouble() {
         let (one, empty) = (run(), Shown::new("empty".into(), 0, 10));
-        let broken = Shown { fault: Some("it is gone".into()), ..Shown::new("gone".into(), 0, 10) };
+        let mut broken = Shown::new("gone".into(), 0, 10);
+        broken.fault = Some("it is gone".into());
         let text = drawn(&[&one, &empty, &broken], &[], [100, 40]);
         assert!(
             text.contains("no episode has finished yet") && text.contains("it is gone"),

@@ -187,7 +187,8 @@ impl Samples {
         [Moments::of(returns), Moments::of(missed)]
     }
 
-    /// Puts a shard's samples in a random order (Fisher and Yates), by the words of `draw` from its first on.
+    /// Puts a shard's samples in a random order (Fisher and Yates), by the words of `draw` from its first on,
+    /// whatever has been drawn from it before.
     pub fn shuffle(&mut self, shard: usize, draw: Draw) {
         let order = &mut self.orders[shard];
         let (mut words, mut places) = ([[0; 4]; DRAWN / 4], [0; DRAWN]);

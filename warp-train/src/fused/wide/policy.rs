@@ -302,7 +302,7 @@ impl WidePolicy {
         Ok(PolicyTensors { weights, optimizer, n_steps })
     }
 
-    /// Waits for what the kernels have told each other.
+    /// Waits for the kernels, and says what they have left.
     pub(super) fn state(&self) -> Result<WideState> {
         Ok(WideState::take(&self.arrays.state.pull::<u32>()?))
     }

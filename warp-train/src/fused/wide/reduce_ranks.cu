@@ -12,7 +12,7 @@
 extern "C" __global__ __launch_bounds__(2 * REDUCED_PAIRS, REDUCED_BESIDE) void wide_reduce_ranks(
     const ReduceRanksArgs a, const LinkArgs link) {
     __shared__ float halves[REDUCED_PAIRS][2];
-    // Both were there before the gradient was. Not in registers, which the copies take.
+    // Both were there before the gradient was. In shared memory, since sums of copies need the registers.
     __shared__ unsigned long long count;
     __shared__ double samples;
     Ranks ranks(link);

@@ -1,7 +1,8 @@
 // Learning from minibatches: gathering, losses, reductions in a fixed order, and steps of the optimiser.
 
-// Samples whose advantages a thread adds at once, and sums of blocks.
+// Samples whose advantages a thread adds at once.
 #define WIDE_ADVANTAGES 8
+// Blocks whose sums a thread loads at once.
 #define WIDE_SUMS_AT_ONCE 8
 
 // Sums and squares of the advantages of an epoch's minibatches, of as many blocks each: [P_MINIBATCHES, blocks, 2].
