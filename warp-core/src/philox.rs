@@ -43,8 +43,7 @@ pub fn uniform_f32(word: u32) -> f32 {
     (word >> 8) as i32 as f32 * (1.0 / 16_777_216.0)
 }
 
-/// An integer in 0..n (0 for n = 0) by a random word: the upper half of their product. The probability of a value differs from
-/// 1/n by at most 2^-32, that is, by a fraction n / 2^32.
+/// An integer in 0..n (0 for n = 0): the upper half of the product of n and a random word; see [`crate::Draw::below`].
 #[inline(always)]
 pub fn below(word: u32, n: u32) -> u32 {
     ((u64::from(word) * u64::from(n)) >> 32) as u32

@@ -80,8 +80,10 @@ pub struct Shown {
     pub phases: Vec<(&'static str, f64)>,
     /// Mean return of the last evaluation.
     pub evaluation: Option<f64>,
-    /// Seconds from the beginning of the run to its last line, and from the line before to that one.
-    seconds: [f64; 2],
+    /// Seconds from the beginning of the run to its last line.
+    last_line: f64,
+    /// Seconds between the line before and that one.
+    between_lines: f64,
     /// What its files say of whether it is still under way.
     pub files: Files,
     /// What is wrong with it, if it can't be read.
@@ -104,8 +106,7 @@ impl Shown {
         if self.files.has_ended {
             return ", stopped".into();
         }
-        let [_, between_lines] = self.seconds;
-        let is_long = |silent: &f64| *silent >= LONG_SILENCE.max(3.0 * between_lines);
+        let is_long = |silent: &f64| *silent >= LONG_SILENCE.max(3.0 * self.between_lines);
         if let Some(silent) = self.files.silent.filter(is_long) {
             return format!(", no news for {}", time(silent));
         }
@@ -154,7 +155,8 @@ impl Shown {
         let Some(steps) = number(&["env_steps"]) else { return };
         self.steps = steps as u64;
         if let Some(seconds) = number(&["seconds"]) {
-            self.seconds = [seconds, (seconds - self.seconds[0]).max(0.0)];
+            self.between_lines = (seconds - self.last_line).max(0.0);
+            self.last_line = seconds;
         }
         let object = |key: &str| line.get(key).and_then(Value::as_object);
         let groups = object("group_return").filter(|groups| groups.len() > 1);

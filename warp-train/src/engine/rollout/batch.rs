@@ -22,8 +22,8 @@ pub struct Samples {
     returns: Vec<f32>,
     /// `step * n_rows + row` of each sample, in the order of use; shard by shard.
     orders: Vec<Vec<u32>>,
-    /// Advantages of the samples that moments are taken of, side by side.
-    of_moments: Vec<f32>,
+    /// Advantages of the samples that moments are taken of: read from all over memory once, then in one piece.
+    picked_advantages: Vec<f32>,
     gathered: Gathered,
 }
 
@@ -213,9 +213,9 @@ impl Samples {
     /// Moments of the advantages of the samples `range` of a shard's current order.
     #[must_use]
     pub fn moments(&mut self, shard: usize, range: Range<usize>) -> Moments {
-        let Self { advantages, orders, of_moments, .. } = self;
-        pick_rows(of_moments, advantages, &orders[shard][range], 1);
-        Moments::of(|| of_moments.iter().map(|x| f64::from(*x)))
+        let Self { advantages, orders, picked_advantages, .. } = self;
+        pick_rows(picked_advantages, advantages, &orders[shard][range], 1);
+        Moments::of(|| picked_advantages.iter().map(|x| f64::from(*x)))
     }
 
     /// The samples `range` of a shard's current order as a piece of a minibatch, whose advantages are brought to

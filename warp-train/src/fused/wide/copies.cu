@@ -3,7 +3,7 @@
 template <int N>
 __device__ inline void sum_of_copies(const float* first, unsigned int copies, unsigned int n,
                                      unsigned int present, float (&sums)[N]) {
-    // Of pairs (N = 2), half of the copies of a GPU with 132 multiprocessors take two goes.
+    // Of pairs (N = 2), half of the copies of a GPU with 132 multiprocessors are two batches.
     constexpr unsigned int at_once = 66 / N;
     unsigned long long at = 0;
     for (unsigned int begin = 0; begin < copies; begin += at_once) {
