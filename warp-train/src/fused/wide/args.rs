@@ -110,8 +110,8 @@ kernel_args! {
 // next_iteration.cu
 kernel_args! {
     pub(super) struct NextIterationArgs {
-        states: &[u64], settings: &[u64], n_policies: u32, totals: &[u32], n_totals: u32, row: u32,
-        planned: &[u32], notes: &mut [u32],
+        states: &[u64], settings: &[u64], n_policies: u32, totals: &[u32], n_totals: u32,
+        row: &mut [u32], planned: &[u32], notes: &mut [u32],
     }
 }
 

@@ -1,9 +1,10 @@
 //! The native learner on a GPU for networks of any size and environments with many agents.
 //!
-//! A rollout is one recorded graph of launches (per step: read observations, network, sample, environment, store), an
-//! update another, but for the first iteration, whose launches are done sooner than recorded. The host starts many iterations and then waits for the figures of all of them, or, where it has to
-//! look in between (NCCL, replicas that are selected), for each. Networks whose weights fit into shared memory run as
-//! a whole, on tensor cores or in fp32, all others layer by layer.
+//! An iteration is one recorded graph of launches: of its rollout (per step: read observations, network, sample,
+//! environment, store) and of its update. But the first one's launches are done sooner than recorded. The host starts many
+//! iterations and then waits for the figures of all of them. Where it has to look in between (NCCL, replicas that are
+//! selected), rollouts and updates are graphs by themselves, and it waits for each. Networks whose weights fit into shared
+//! memory run as a whole, on tensor cores or in fp32, all others layer by layer.
 
 mod args;
 mod arrays;
@@ -58,8 +59,15 @@ pub(crate) struct WideLearner {
     is_under_way: bool,
     collecting: Option<Graph>,
     learning: Option<Graph>,
-    /// Of iterations that the host starts one after the other, and reads afterwards.
-    notes: Option<WideNotes>,
+    ahead: Option<Ahead>,
+}
+
+/// Iterations that the host starts one after the other, and reads afterwards.
+#[derive(Debug)]
+struct Ahead {
+    notes: WideNotes,
+    /// One of them, which writes these notes.
+    iteration: Option<Graph>,
 }
 
 impl WideLearner {
@@ -97,7 +105,7 @@ impl WideLearner {
             is_under_way: !config.world.is_alone(),
             collecting: None,
             learning: None,
-            notes: None,
+            ahead: None,
         };
         learner.load(state)?;
         Ok(learner)
@@ -167,19 +175,17 @@ impl WideLearner {
         n: u64,
         steps: u64,
     ) -> Result<Vec<Iterated>> {
-        let notes = match self.notes.take() {
-            Some(notes) => notes,
-            None => WideNotes::new(&self.policies, envs)?,
-        };
         if n == 0 {
-            self.notes = Some(notes);
             return Ok(Vec::new());
         }
-        notes.plan(&self.policies, progress, n, steps)?;
-        for row in 0..n {
-            self.collect(envs)?;
-            self.learn()?;
-            notes.next_iteration(&self.policies, envs, row)?;
+        // After an error nothing is taken for granted: it is made anew.
+        let mut ahead = match self.ahead.take() {
+            Some(ahead) => ahead,
+            None => Ahead { notes: WideNotes::new(&self.policies, envs)?, iteration: None },
+        };
+        ahead.notes.plan(&self.policies, progress, n, steps)?;
+        for _ in 0..n {
+            self.iterate(&mut ahead, envs)?;
         }
         self.policies.iter().try_for_each(WidePolicy::wait_for_ranks)?;
         let iterated = |(note, i): (Note, u64)| {
@@ -189,9 +195,27 @@ impl WideLearner {
             let policies = policies.collect::<Result<_>>()?;
             Ok(Iterated { episodes: note.episodes, policies, phases: None })
         };
-        let done = notes.read(envs, n)?.into_iter().zip(0..).map(iterated).collect();
-        self.notes = Some(notes);
+        let done = ahead.notes.read(envs, n)?.into_iter().zip(0..).map(iterated).collect();
+        self.ahead = Some(ahead);
         done
+    }
+
+    /// Starts an iteration that leaves a note, and returns at once.
+    fn iterate(&mut self, ahead: &mut Ahead, envs: &mut CudaVecEnv) -> Result<()> {
+        let (policies, n_steps, notes) = (&self.policies, self.n_steps, &ahead.notes);
+        if !std::mem::replace(&mut self.is_under_way, true) {
+            return iterate(policies, n_steps, notes, envs);
+        }
+        if let Some(graph) = &mut ahead.iteration {
+            graph.launch()?;
+            envs.note_steps(n_steps as u32);
+            return Ok(());
+        }
+        let device = self.kernels.device();
+        let mut graph = Graph::capture(device, || iterate(policies, n_steps, notes, envs))?;
+        graph.launch()?;
+        ahead.iteration = Some(graph);
+        Ok(())
     }
 
     /// Collects and learns, and waits for it.
@@ -295,6 +319,21 @@ fn collect(policies: &[WidePolicy], n_steps: usize, envs: &mut dyn DeviceEnvs) -
         policy.finish_rollout()
     };
     side_by_side(&device, numbered().map(|policy| move || finish(policy)))
+}
+
+/// Starts a rollout, learning from it, and a note of both.
+fn iterate(
+    policies: &[WidePolicy],
+    n_steps: usize,
+    notes: &WideNotes,
+    envs: &mut CudaVecEnv,
+) -> Result<()> {
+    collect(policies, n_steps, envs)?;
+    let device = envs.gpu().clone();
+    let works: [Box<dyn FnOnce() -> Result<()> + '_>; 2] =
+        [Box::new(|| learn(policies, &device)), Box::new(|| Ok(envs.device_totals()?))];
+    side_by_side(&device, works)?;
+    notes.next_iteration(policies, envs)
 }
 
 /// Starts to learn from a rollout: policies side by side, if other ranks allow it.

@@ -22,6 +22,8 @@ pub(super) struct WideNotes {
     planned: DeviceArray,
     /// Of each iteration every policy's state, then the totals of its episodes.
     notes: DeviceArray,
+    /// How many of them the device has taken, u32 `[1]`.
+    row: DeviceArray,
     n_policies: usize,
 }
 
@@ -47,6 +49,7 @@ impl WideNotes {
             settings: addresses("settings", |policy| &policy.arrays.settings)?,
             planned: DeviceArray::zeros(device, "planned settings", U32, &planned)?,
             notes: DeviceArray::zeros(device, "notes", U32, &[most, width])?,
+            row: DeviceArray::zeros(device, "notes taken", U32, &[1])?,
             n_policies,
         })
     }
@@ -64,18 +67,13 @@ impl WideNotes {
         let words: Vec<u32> = behind
             .flat_map(|at| policies.iter().flat_map(move |policy| policy.settings(at).words()))
             .collect();
+        self.row.push(&[0_u32])?;
         Ok(self.planned.first(words.len()).push(&words)?)
     }
 
-    /// Ends iteration number `row` of those.
-    pub(super) fn next_iteration(
-        &self,
-        policies: &[WidePolicy],
-        envs: &mut CudaVecEnv,
-        row: u64,
-    ) -> Result<()> {
+    /// Ends one of those iterations, whose episodes have been summed.
+    pub(super) fn next_iteration(&self, policies: &[WidePolicy], envs: &CudaVecEnv) -> Result<()> {
         let Some(first) = policies.first() else { return Ok(()) };
-        envs.device_totals()?;
         let totals = envs.totals_array();
         let args = NextIterationArgs {
             states: &self.states,
@@ -83,7 +81,7 @@ impl WideNotes {
             n_policies: self.n_policies as u32,
             totals,
             n_totals: totals.len() as u32,
-            row: row as u32,
+            row: &self.row,
             planned: &self.planned,
             notes: &self.notes,
         };
