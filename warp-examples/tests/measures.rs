@@ -222,6 +222,13 @@ fn a_map_grows_by_what_it_lacks() {
         assert!(phase("world") > 0.0 && phase("world") < 1.0, "{cell}");
     }
     assert!(folder.read("map.svg").contains("cartpole a2c shared"));
+    // Learning from a replay memory is timed as a whole, and so says nothing of phases.
+    let found = map("pendulum sac 64-64 separate 256").json();
+    let cell =
+        found["cells"].as_array().unwrap().iter().find(|cell| cell["cell"]["algorithm"] == "sac");
+    assert!(cell.unwrap()["found"].get("phases").is_none(), "{found}");
+    let again = map("pendulum sac 64-64 separate 256");
+    assert!(again.stderr.is_empty() && again.json()["cells"] == found["cells"], "{again:?}");
 }
 
 #[test]

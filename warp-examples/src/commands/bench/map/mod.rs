@@ -154,17 +154,18 @@ impl Map<'_> {
         Ok(timed(iterations, before.elapsed().as_secs_f64(), &trainer))
     }
 
-    /// Where a run's time went, if that is known.
+    /// Where a run's time went, if that is known: not where iterations are timed as a whole.
     fn phases(&self, trainer: &Trainer) -> Option<Phases> {
         let (phases, steps) = trainer.phases();
-        if phases.learn <= 0.0 || steps == 0 {
+        if phases.step <= 0.0 || phases.learn <= 0.0 || steps == 0 {
             return None;
         }
         let (threads, seconds) = (thread_count(self.args.threads), self.args.seconds / 60.0);
         let state = trainer.learner().state();
         let products = cost::of_products(trainer.config(), &state, threads, seconds);
+        let products = products * steps as f64 / phases.learn;
         Some(Phases {
-            products_of_learning: products * steps as f64 / phases.learn,
+            products_of_learning: Some(products).filter(|share| share.is_finite()),
             world: phases.step / phases.total(),
         })
     }
@@ -216,11 +217,10 @@ fn line(record: &Record) -> String {
             let (rate, world) = (short(of.steps_per_second), short(of.world_steps_per_second));
             let phases = of.phases.map_or(String::new(), |of| {
                 let percent = |share: f64| format!("{:.0} %", 100.0 * share);
-                let (products, world) = (percent(of.products_of_learning), percent(of.world));
-                format!(
-                    "  learning: {products} of it in bare products; environment: {world} of all \
-                     time"
-                )
+                let products = of.products_of_learning.map_or(String::new(), |share| {
+                    format!("  learning: {} of it in bare products;", percent(share))
+                });
+                format!("{products}  environment: {} of all time", percent(of.world))
             });
             format!(
                 "{name:56} {rate:>9}steps/s {:8.2} TFLOP/s {fraction}  world {world:>9}  {}{phases}",

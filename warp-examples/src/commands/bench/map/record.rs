@@ -38,7 +38,7 @@ pub(super) struct Figures {
     pub(super) tflops: f64,
     /// Of the device's peak, if that is known.
     pub(super) fraction: Option<f64>,
-    /// Where phases are timed, on the processor.
+    /// Where phases are timed: by learners from rollouts on the processor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) phases: Option<Phases>,
     /// Which way iterations took, and why.
@@ -52,8 +52,9 @@ pub(super) struct Figures {
 /// Shares of time on the processor.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Phases {
-    /// What plain products of the networks' widths would take, of the time that learning takes.
-    pub(super) products_of_learning: f64,
+    /// What plain products of the networks' widths would take, of the time that learning takes; older files have null
+    /// where that was not known.
+    pub(super) products_of_learning: Option<f64>,
     /// What environments take, of all.
     pub(super) world: f64,
 }
@@ -158,7 +159,7 @@ mod tests {
             world_steps_per_second: 2.0,
             tflops: 3.0,
             fraction: Some(fraction),
-            phases: Some(Phases { products_of_learning: 0.7, world: 0.2 }),
+            phases: Some(Phases { products_of_learning: Some(0.7), world: 0.2 }),
             path: "path".into(),
             first_iteration_seconds: 4.0,
             iterations: 5,
