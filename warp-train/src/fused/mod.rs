@@ -217,6 +217,12 @@ impl OnDevice {
         }
     }
 
+    /// Whether networks are small, so that bringing them to the host takes next to no time. What it brings is checked then,
+    /// too; others say by themselves that they diverged.
+    pub(crate) fn is_small(&self) -> bool {
+        matches!(self, Self::Small(_) | Self::FewReplicas(_) | Self::MultiAgent(_))
+    }
+
     pub(crate) fn store(&self, state: &mut LearnerState) -> Result<()> {
         match self {
             Self::Small(learner) => learner.store(state),
@@ -233,8 +239,9 @@ impl OnDevice {
         match self {
             Self::OffPolicy(learner) => learner.store_all(0, state),
             Self::Mixed(learner) => learner.store_all(state),
+            Self::Wide(learner) => learner.store(state),
             // Written after every call.
-            Self::Small(_) | Self::FewReplicas(_) | Self::MultiAgent(_) | Self::Wide(_) => Ok(()),
+            Self::Small(_) | Self::FewReplicas(_) | Self::MultiAgent(_) => Ok(()),
         }
     }
 

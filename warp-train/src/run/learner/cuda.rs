@@ -20,7 +20,8 @@ pub struct CudaLearner {
     config: TrainConfig,
     /// The same policies on the host: for observations that come from there.
     host: Box<dyn Learner>,
-    /// What a checkpoint holds, up to date after every call.
+    /// What a checkpoint holds but for replay memories: of small networks up to date after every call, of others as of
+    /// when it was last needed.
     state: LearnerState,
     /// Made when the environments are known.
     device: Option<OnDevice>,
@@ -69,7 +70,8 @@ impl CudaLearner {
 
     /// The policies on the host, as they are now.
     fn on_host(&mut self) -> Result<&mut dyn Learner> {
-        if self.host_is_stale {
+        if let (Some(device), true) = (&self.device, self.host_is_stale) {
+            device.store(&mut self.state)?;
             self.host.load_state(&self.state)?;
             self.host_is_stale = false;
         }
@@ -174,9 +176,11 @@ impl Learner for CudaLearner {
             }
         };
         self.device_is_stale = false;
-        let iterated = device.run(&self.config, envs, progress, n)?;
-        device.store(&mut self.state)?;
         self.host_is_stale = true;
+        let iterated = device.run(&self.config, envs, progress, n)?;
+        if device.is_small() {
+            device.store(&mut self.state)?;
+        }
         Ok(iterated)
     }
 
