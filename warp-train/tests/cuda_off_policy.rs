@@ -21,7 +21,7 @@ use warp_train::native::cuda::off_policy_check::{Kind, pieces, times, wholes};
 use warp_train::native::cuda::{CudaFleet, CudaLearner, off_policy_sources};
 
 /// Algorithms, networks and batches of every kind: a name and keys.
-const CASES: [Case; 12] = [
+const CASES: [Case; 14] = [
     (
         "sac",
         "env_id = \"pendulum\"\nalgorithm = \"sac\"\nnum_envs = 2\nnum_steps = 8\nlearning_starts = 32\n\
@@ -84,6 +84,16 @@ const CASES: [Case; 12] = [
         "env_id = \"cartpole\"\nalgorithm = \"dqn\"\nnum_envs = 40\nnum_steps = 8\nhidden = [32]\n\
          layer_norm = true\ndueling = true\nbatch_size = 5000\nmax_grad_norm = 0.5\nlearning_starts = 0",
     ),
+    (
+        "sac, layers shared by two blocks",
+        "env_id = \"pendulum\"\nalgorithm = \"sac\"\nnum_envs = 2\nnum_steps = 8\nlearning_starts = 32\n\
+         hidden = [512, 290]\n[env]\nepisode_length = 13",
+    ),
+    (
+        "td3, tanh, layers shared by four and more blocks, clipped",
+        "env_id = \"pendulum\"\nalgorithm = \"td3\"\nnum_envs = 5\nnum_steps = 8\nhidden = [64, 1100]\n\
+         activation = \"tanh\"\nmax_grad_norm = 0.5\nbatch_size = 100\nlearning_starts = 40",
+    ),
 ];
 
 /// Runs whose replay memory has several shards on the GPU.
@@ -130,7 +140,7 @@ const MIXED: Case = (
 );
 
 /// What rates are measured of.
-const RATES: [Case; 4] = [
+const RATES: [Case; 6] = [
     (
         "pendulum, 1 replica",
         "env_id = \"pendulum\"\nalgorithm = \"sac\"\nnum_envs = 1\nnum_steps = 250\nlearning_starts = 0",
@@ -149,6 +159,16 @@ const RATES: [Case; 4] = [
         "cartpole, dqn, 16 replicas, 16 updates a step",
         "env_id = \"cartpole\"\nalgorithm = \"dqn\"\nnum_envs = 16\nnum_steps = 16\ntrain_freq = 1\n\
          gradient_steps = 16\nbatch_size = 128\nlearning_starts = 0",
+    ),
+    (
+        "pendulum, 1 replica, 512 x 3",
+        "env_id = \"pendulum\"\nalgorithm = \"sac\"\nnum_envs = 1\nnum_steps = 250\nlearning_starts = 0\n\
+         hidden = [512, 512, 512]",
+    ),
+    (
+        "pendulum, 1 replica, 1024 x 4",
+        "env_id = \"pendulum\"\nalgorithm = \"sac\"\nnum_envs = 1\nnum_steps = 250\nlearning_starts = 0\n\
+         hidden = [1024, 1024, 1024, 1024]",
     ),
 ];
 
@@ -196,6 +216,7 @@ fn main() -> ExitCode {
         (CASES[1], "fp16", 64),
         (CASES[1], "fp32", 40),
         (CASES[4], "fp16", 64),
+        (CASES[12], "fp16", 8),
     ] {
         let name = format!("cuda_off_policy_fleet: {precision}, {n} runs, {}", case.0);
         let trial = Trial::test(name, move || fleet(case.1, precision, n));

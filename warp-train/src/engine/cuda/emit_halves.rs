@@ -1,7 +1,7 @@
 //! The code of passes in half precision: each block of a team has its own passes.
 
 use super::emit::{Emitter, WARPS};
-use super::layout::Layer;
+use super::layout::{Layer, RowTiles};
 use super::op::Wanted;
 use super::recompute::InputsShape;
 use crate::algorithm::{ColumnId, PassId};
@@ -28,12 +28,12 @@ impl Emitter<'_> {
                 true => self.kept(shape.inputs[l], layers[l].k),
                 false => NOWHERE.into(),
             };
-            let mut text = self.put_columns::<false>(&pass.inputs, &kept(0), layers[0].k);
+            let mut text = self.put_columns::<false>(&pass.inputs, &self.by_one(kept(0)), layers[0].k);
             for (l, Layer { outputs, k, n, bias, packed, .. }) in layers.iter().enumerate() {
                 let (x, y) = buffers(l);
                 let (weights, bias) =
                     (format!("m.packed + {packed}ll"), format!("m.parameters + {bias}ll"));
-                text += "        __syncthreads();\n";
+                text += self.sync();
                 if let Some(recomputed) = recomputed.filter(|_| l == 0) {
                     text += &self.keep_first_layer(recomputed, &layers[0]);
                 }
@@ -48,8 +48,9 @@ impl Emitter<'_> {
                     ),
                     false => writeln!(
                         text,
-                        "        last_layer<{k}>({x}, {weights}, {bias}, parts, m.column[{}] + first * {outputs}, \
+                        "{}last_layer<{k}>({x}, {weights}, {bias}, parts, m.column[{}] + first * {outputs}, \
                          {outputs}, rows);",
+                        self.one_does(),
                         pass.output.0
                     ),
                 };
@@ -86,7 +87,8 @@ impl Emitter<'_> {
             let is_single = head.outputs == 1 && layers.len() > 1;
             let mut text = String::new();
             if !is_single {
-                text = self.put_columns::<true>(&[back.d_output], &kept(layers.len() - 1), head.n);
+                let kept = self.by_one(kept(layers.len() - 1));
+                text = self.put_columns::<true>(&[back.d_output], &kept, head.n);
             }
             let first = shape.instead.first.filter(|_| wanted == Wanted::ParametersForStep);
             if first.is_some() {
@@ -97,11 +99,11 @@ impl Emitter<'_> {
             {
                 text += &keep_weights(head.packed_back, to, head.k);
             }
-            if !is_single {
-                text += "        __syncthreads();\n";
+            if !is_single || self.tiles.share > 1 {
+                text += self.sync();
             }
             for (step, l) in (1..layers.len()).rev().enumerate() {
-                let single = (is_single && step == 0).then(|| kept(l));
+                let single = (is_single && step == 0).then(|| self.by_one(kept(l)));
                 text += &self.layer_back(id, l, step, single, &kept(l - 1));
             }
             if let Some(at) = first {
@@ -119,8 +121,9 @@ impl Emitter<'_> {
             let Layer { n, packed_back, .. } = layers[0];
             let _ = writeln!(
                 text,
-                "        inputs_back<{n}>({}, m.packed + {packed_back}ll, parts, \
+                "{}inputs_back<{n}>({}, m.packed + {packed_back}ll, parts, \
                  m.column[{}] + first * {width}, {before}, {width}, rows);",
+                self.one_does(),
                 buffers(layers.len() - 1).0,
                 to.column.0
             );
@@ -153,9 +156,7 @@ impl Emitter<'_> {
             ),
             _ => format!("layer_back<{high}, {n}>({x}, m.packed + {packed_back}ll"),
         };
-        format!(
-            "        {call}, {slopes}{{{{{y}, {kept}, {k}}}, {from}}});\n        __syncthreads();\n"
-        )
+        format!("        {call}, {slopes}{{{{{y}, {kept}, {k}}}, {from}}});\n{}", self.sync())
     }
 
     /// Keeps what a first layer's outputs are made of.
@@ -220,6 +221,24 @@ impl Emitter<'_> {
         passes
     }
 
+    /// Waits for all that share a pass.
+    fn sync(&self) -> &'static str {
+        if self.tiles.share > 1 { "        share_sync();\n" } else { "        __syncthreads();\n" }
+    }
+
+    /// The beginning of what one of those that share a pass does.
+    fn one_does(&self) -> &'static str {
+        if self.tiles.share > 1 { "        if (SHARER == 0u) " } else { "        " }
+    }
+
+    /// Where one of those that share a pass keeps what all of them have.
+    fn by_one(&self, kept: String) -> String {
+        match self.tiles.share > 1 && kept != NOWHERE {
+            true => format!("SHARER == 0u ? {kept} : {NOWHERE}"),
+            false => kept,
+        }
+    }
+
     /// What the blocks of a team do with their passes, one after the other.
     fn each_pass(&self, passes: &[PassId], of: impl Fn(PassId) -> String) -> String {
         let rows = self.context.plan.columns[self.pass(passes[0]).0.output.0].rows;
@@ -233,7 +252,7 @@ impl Emitter<'_> {
             let text_of_pass = of(*id);
             let _ = writeln!(
                 text,
-                "    if (member == {i}u % TEAM) {{\n{text_of_pass}        __syncthreads();\n    }}"
+                "    if (member / SHARE == {i}u % (TEAM / SHARE)) {{\n{text_of_pass}        __syncthreads();\n    }}"
             );
         }
         text
@@ -246,8 +265,8 @@ impl Emitter<'_> {
 
     /// How many times 16 rows a warp takes at a time: all, unless warps would be idle.
     fn high(&self, chunks: usize) -> usize {
-        let high = self.tiles.high;
-        if chunks * high <= WARPS { 1 } else { high }
+        let RowTiles { high, share, .. } = self.tiles;
+        if chunks * high <= WARPS * share { 1 } else { high }
     }
 }
 

@@ -107,7 +107,7 @@ __device__ inline void put_eight(const Into& into, int row, int chunk, const flo
     int lane = threadIdx.x % 4;
     Half* to = into.to + row * (into.width + 8) + 32 * chunk + 2 * lane;
 #pragma unroll
-    for (int j = 0; j < 4; ++j) *(unsigned int*)(to + 8 * j) = two_halves<BACK>(numbers[j][0], numbers[j][1]);
+    for (int j = 0; j < 4; ++j) put_word(to + 8 * j, two_halves<BACK>(numbers[j][0], numbers[j][1]));
     if (!into.kept) return;
     uint4 kept = {two_halves<true>(numbers[0][0], numbers[0][1]), two_halves<true>(numbers[1][0], numbers[1][1]),
                   two_halves<true>(numbers[2][0], numbers[2][1]), two_halves<true>(numbers[3][0], numbers[3][1])};
@@ -116,15 +116,15 @@ __device__ inline void put_eight(const Into& into, int row, int chunk, const flo
 }
 
 // Products of a tile's numbers x [TILE_ROWS, K + 8] with packed weights of 32 columns each, `chunks` of them,
-// one to a warp, or to HIGH times 16 rows of it. `more` says what else is needed: of(chunk, high) for all rows, and
+// one to a warp of those that share a pass, or to HIGH times 16 rows of it. `more` says what else is needed: of(chunk, high) for all rows, and
 // of_row(row, chunk), which are loaded ahead; and takes finish(row, chunk, sums, both, eight) of every eighth row, in
 // the end done(chunk, high, of all rows).
 template <bool BACK, int HIGH, int K, class More>
 __device__ inline void multiply(const Half* x, const Half* weights, int chunks, const More& more) {
     constexpr int PARTS = TILES_HIGH / HIGH, ROUNDS = K / 16;
-    constexpr int AHEAD = HIGH == 4 ? 2 : 4;
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    for (int unit = warp; unit < chunks * PARTS; unit += N_WARPS) {
+    constexpr int AHEAD = HIGH == 4 ? 2 : SHARE > 1u && HIGH == 1 ? 8 : 4;
+    int lane = threadIdx.x % 32;
+    for (int unit = first_unit(); unit < chunks * PARTS; unit += N_WARPS * SHARE) {
         int chunk = unit / PARTS, high = unit % PARTS * HIGH, row = 16 * high + lane / 4;
         const uint4* w = (const uint4*)weights + (long long)chunk * ROUNDS * 64 + lane;
         const Half* from = x + (16 * high + lane % 16) * (K + 8) + lane / 16 * 8;
@@ -141,12 +141,18 @@ __device__ inline void multiply(const Half* x, const Half* weights, int chunks, 
         };
         if (HIGH == 1) load_rows(0);
         float sums[HIGH][4][4] = {};
-#pragma unroll 16
-        for (int round = 0; round < ROUNDS; ++round) {
-            RoundWeights now = ahead[round % AHEAD];
-            if (round + AHEAD < ROUNDS) ahead[round % AHEAD].load(w + 64 * (round + AHEAD));
+        // Unrolled, so that what is on its way stays in registers.
+        constexpr int AT_ONCE = ROUNDS <= 16 ? ROUNDS : AHEAD;
+        for (int first = 0; first < ROUNDS; first += AT_ONCE) {
 #pragma unroll
-            for (int h = 0; h < HIGH; ++h) add_round<BACK>(sums[h], from + 16 * h * (K + 8) + 16 * round, now);
+            for (int i = 0; i < AT_ONCE; ++i) {
+                int round = first + i;
+                if (ROUNDS % AT_ONCE != 0 && round >= ROUNDS) break;
+                RoundWeights now = ahead[i % AHEAD];
+                if (round + AHEAD < ROUNDS) ahead[i % AHEAD].load(w + 64 * (round + AHEAD));
+#pragma unroll
+                for (int h = 0; h < HIGH; ++h) add_round<BACK>(sums[h], from + 16 * h * (K + 8) + 16 * round, now);
+            }
         }
         if (HIGH > 1) load_rows(0);
 #pragma unroll

@@ -14,6 +14,8 @@ const MANY_ROWS: usize = 4096;
 /// Most blocks that a team has, where they share layers, and where they share passes.
 const LARGEST_TEAM: usize = 8;
 const MOST_PASSES: usize = 4;
+/// Columns of a layer for which a block has warps: 32 each.
+const BLOCK_COLUMNS: usize = 32 * WARPS;
 /// Shared memory of a pass at most, where a multiprocessor has two blocks.
 const MOST_SHARED: usize = 100 << 10;
 /// What a block takes beside it: a program's own, and the driver's.
@@ -111,7 +113,7 @@ impl ModelShape {
     /// Whether a pass has two hidden layers, and a warp 32 columns of each at most.
     fn fits_whole(&self) -> bool {
         let [first, second, last] = &self.layers[..] else { return false };
-        let (outer, hidden) = (MOST_WHOLE_INPUTS, 32 * WARPS);
+        let (outer, hidden) = (MOST_WHOLE_INPUTS, BLOCK_COLUMNS);
         let widths = [(first.k, outer), (first.n, hidden), (second.n, hidden), (last.n, outer)];
         widths.iter().all(|(width, most)| width <= most)
     }
@@ -190,6 +192,8 @@ pub(super) struct RowTiles {
     pub(super) high: usize,
     /// Blocks that share a tile.
     pub(super) team: usize,
+    /// Those of them that share the layers of a pass, where products are in half precision.
+    pub(super) share: usize,
     /// As many in a run that has the GPU for itself: the order of sums does not depend on other runs.
     pub(super) team_alone: usize,
     /// Tiles.
@@ -282,11 +286,11 @@ impl RowTiles {
         let high = if rows < MANY_ROWS { 1 } else { 2 };
         let n = rows.div_ceil(16 * high);
         let team_alone = machine.shared_by(1).team(n, LARGEST_TEAM);
-        Self { rows, high, team: machine.team(n, LARGEST_TEAM), team_alone, n }
+        Self { rows, high, team: machine.team(n, LARGEST_TEAM), share: 1, team_alone, n }
     }
 
-    /// Where each block of a team takes passes of its own, `passes` at a time at most: as high as fits, while
-    /// there are tiles for half of the run's multiprocessors.
+    /// Where a team takes `passes` at a time at most, each by one block, or by as many as have a warp for every 32 columns of
+    /// the widest layer: tiles as high as fits, while there are enough for half of the run's multiprocessors.
     fn of_passes(rows: usize, machine: Machine, widest: usize, passes: usize) -> Self {
         let n = |high: usize| rows.div_ceil(16 * high);
         let fits = |high: &usize| {
@@ -295,8 +299,10 @@ impl RowTiles {
                 && half_bytes(*high, widest) <= machine.most_shared()
         };
         let high = [4, 2].into_iter().find(fits).unwrap_or(1);
-        let (n, team) = (n(high), machine.team(n(high), passes));
-        Self { rows, high, team, team_alone: team, n }
+        let n = n(high);
+        let share = widest.div_ceil(BLOCK_COLUMNS).next_power_of_two();
+        let team = machine.team(n, (passes * share).min(LARGEST_TEAM));
+        Self { rows, high, team, share: share.min(team), team_alone: team, n }
     }
 
     pub(super) fn padded(&self) -> usize {
@@ -406,7 +412,8 @@ impl Layout {
     pub(super) fn is_whole(&self, plan: &Plan, id: PassId) -> bool {
         let pass = &plan.passes[id.0];
         let rows = plan.columns[pass.output.0].rows;
-        let fits = self.of_rows(rows).high == 1 && self.model(pass.model).fits_whole();
+        let tiles = self.of_rows(rows);
+        let fits = tiles.high == 1 && tiles.share == 1 && self.model(pass.model).fits_whole();
         self.half && fits && (self.alone || rows == RowsOf::Acting)
     }
 

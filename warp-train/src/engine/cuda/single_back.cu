@@ -5,8 +5,8 @@
 template <int HIGH, class Slopes>
 __device__ __noinline__ void single_back(const float* d, const float* weights, Kept* kept, int rows, Slopes more) {
     constexpr int PARTS = TILES_HIGH / HIGH;
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    for (int unit = warp; unit < more.into.width / 32 * PARTS; unit += N_WARPS) {
+    int lane = threadIdx.x % 32;
+    for (int unit = first_unit(); unit < more.into.width / 32 * PARTS; unit += N_WARPS * SHARE) {
         int chunk = unit / PARTS, high = unit % PARTS * HIGH, row = 16 * high + lane / 4;
         const float* from = weights + chunk * 1024 + weight_place(0, 0, lane % 4 * 2);
         float2 w[4];

@@ -24,6 +24,7 @@ use warp_func::cuda::{Launch, NEXT_KERNEL, Source};
 const TILE: &str = include_str!("tile.cu");
 const SINGLE: &str = include_str!("single.cu");
 const PACKED: &str = include_str!("packed.cu");
+const SHARED_PASS: &str = include_str!("shared_pass.cu");
 const HALF: &str = include_str!("half.cu");
 const HALF_SUMS: &str = include_str!("half_sums.cu");
 const SINGLE_BACK: &str = include_str!("single_back.cu");
@@ -109,8 +110,11 @@ impl ProgramContext<'_> {
         if self.crowded() {
             let _ = writeln!(text, "#define PACKED_STAY \"{PACKED_STAY}\"");
         }
-        let products: &[&str] =
-            if self.layout.half { &[PACKED, HALF, HALF_SUMS, SINGLE_BACK] } else { &[SINGLE] };
+        let products: &[&str] = if self.layout.half {
+            &[SHARED_PASS, PACKED, HALF, HALF_SUMS, SINGLE_BACK]
+        } else {
+            &[SINGLE]
+        };
         text += &[&[NEXT_KERNEL, TILE][..], products, &[GRADIENT][..]].concat().join("\n");
         if self.layout.models.iter().any(|model| !model.norms.is_empty()) {
             let _ = writeln!(text, "#define NORM_EPSILON {LAYER_NORM_EPSILON:?}f");
@@ -235,6 +239,7 @@ impl ProgramContext<'_> {
         let width = |column: ColumnId| plan.columns[column.0].width;
         define("BF16", &u8::from(self.layout.bf16));
         define("TEAM", &tiles.team);
+        define("SHARE", &format!("{}u", tiles.share));
         define("TILES_HIGH", &tiles.high);
         define("MOST_INPUTS", &self.most_inputs());
         for (name, value) in [
@@ -331,13 +336,14 @@ impl ProgramContext<'_> {
             0 | 1 => "",
             _ => "    unsigned int phase = phase_of(m.barrier);\n",
         };
+        let share = if tiles.share > 1 { "    share_begin();\n" } else { "" };
         let (parameter, of_run) = match self.runs {
             1 => ("const __grid_constant__ Memory one", "one"),
             _ => ("const Memory* runs", "runs[blockIdx.x / BLOCKS]"),
         };
         format!(
             "extern \"C\" __global__ void {cluster}__launch_bounds__({THREADS}, 2) {KERNEL}(\
-             {parameter}) {{\n    begin({of_run});\n{begin}{phase}{body}}}\n"
+             {parameter}) {{\n    begin({of_run});\n{share}{begin}{phase}{body}}}\n"
         )
     }
 
