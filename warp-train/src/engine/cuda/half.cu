@@ -122,7 +122,7 @@ __device__ inline void put_eight(const Into& into, int row, int chunk, const flo
 template <bool BACK, int HIGH, int K, class More>
 __device__ inline void multiply(const Half* x, const Half* weights, int chunks, const More& more) {
     constexpr int PARTS = TILES_HIGH / HIGH, ROUNDS = K / 16;
-    constexpr int AHEAD = HIGH == 4 ? 2 : SHARE > 1u && HIGH == 1 ? 8 : 4;
+    constexpr int AHEAD = HIGH == 4 ? 2 : HIGH == 1 && ROUNDS > 16 ? 8 : 4;
     int lane = threadIdx.x % 32;
     for (int unit = first_unit(); unit < chunks * PARTS; unit += N_WARPS * SHARE) {
         int chunk = unit / PARTS, high = unit % PARTS * HIGH, row = 16 * high + lane / 4;

@@ -2,7 +2,8 @@
 // tower, and draws their actions. Launches one after the other would take longer than the products.
 //
 // Needs, beside rollout.cu's: P_TOWERS, P_DEPTH (layers of the deepest tower), P_WIDEST (inputs of a
-// layer at most), P_LAYERS (their places in the parameters).
+// layer at most), P_LAYERS (their places in the parameters), P_NORMS (whether hidden layers are normalised, as by
+// layer_norm.cu, with P_NORM_EPSILON).
 
 #define WIDE_FEW 8
 #define WIDE_FEW_THREADS (256 * P_TOWERS)
@@ -11,9 +12,9 @@
 #define WIDE_FEW_LOADS 2
 
 // A layer; one without outputs is none. Outputs lie from column `column` on, those from number `gap_at`
-// on by `gap` further right.
+// on by `gap` further right. If they are normalised, gains lie from `gain` on, and shifts behind them; else it is 0.
 struct WideLayerPlace {
-    unsigned int n_in, n_out, weight, column, gap_at, gap;
+    unsigned int n_in, n_out, weight, column, gap_at, gap, gain;
     bool hidden;
 };
 
@@ -35,7 +36,7 @@ __device__ inline float wide_sums_of_lanes(float (&x)[32]) {
     return x[0];
 }
 
-// y = activation(x w + b) for WIDE_FEW rows in shared memory, inputs X_ROW apart: warp `warp` of eight takes four outputs
+// y = activation(x w + b), or without it where y is normalised first, for WIDE_FEW rows in shared memory, inputs X_ROW apart: warp `warp` of eight takes four outputs
 // at a time, its lanes inputs.
 template <int X_ROW>
 __device__ inline void wide_few_layer(const WideLayerPlace& layer, const float* parameters, int warp,
@@ -74,11 +75,21 @@ __device__ inline void wide_few_layer(const WideLayerPlace& layer, const float* 
         unsigned int output = first + lane / WIDE_FEW;
         if (output >= layer.n_out) continue;
         z += w[layer.n_out * n_in + output];
-        if (layer.hidden) z = activation == 1 ? warp_tanh(z) : z > 0.0f ? z : 0.0f;
+        if (layer.hidden && layer.gain == 0) z = activation == 1 ? warp_tanh(z) : z > 0.0f ? z : 0.0f;
         unsigned int column = layer.column + output + (output < layer.gap_at ? 0u : layer.gap);
         y[lane % WIDE_FEW * y_row + column] = z;
     }
 }
+
+#if P_NORMS
+// Normalises a row of a layer's outputs and applies the activation, by a warp.
+__device__ inline void wide_few_norm(const WideLayerPlace& layer, const float* parameters, int activation, float* y) {
+    const float *gain = parameters + layer.gain, *shift = gain + layer.n_out;
+    WideRowMoments of = wide_row_moments(y, layer.n_out, P_NORM_EPSILON);
+    for (unsigned int i = threadIdx.x % 32; i < layer.n_out; i += 32)
+        y[i] = wide_activated(activation, (y[i] - of.mean) * of.inverse * gain[i] + shift[i]);
+}
+#endif
 
 // What the rows from `first` on see and may do before the step, which is stored and put into shared memory; zeros
 // beyond the last row.
@@ -149,6 +160,10 @@ extern "C" __global__ __launch_bounds__(WIDE_FEW_THREADS, 2) void wide_act_few(
         if (l == 0) wide_few_layer<P_WIDTH>(layer, w, warp, a.activation, inputs, y, y_row);
         else wide_few_layer<P_WIDEST>(layer, w, warp, a.activation, x, y, y_row);
         __syncthreads();
+#if P_NORMS
+        if (layer.gain != 0) wide_few_norm(layer, w, a.activation, y + warp * P_WIDEST);
+        __syncthreads();
+#endif
     }
     unsigned int row = first + threadIdx.x;
     if (threadIdx.x >= WIDE_FEW || row >= rows) return;

@@ -7,22 +7,35 @@ __device__ inline float wide_warp_sum(float x) {
     return x;
 }
 
+// Of a row of n numbers, to all lanes of a warp.
+struct WideRowMoments {
+    float mean, inverse;
+};
+__device__ inline WideRowMoments wide_row_moments(const float* y, unsigned int n, float epsilon) {
+    unsigned int lane = threadIdx.x % 32;
+    float sum = 0.0f, squares = 0.0f;
+    for (unsigned int i = lane; i < n; i += 32) sum += y[i];
+    float mean = wide_warp_sum(sum) / (float)n;
+    for (unsigned int i = lane; i < n; i += 32) squares += (y[i] - mean) * (y[i] - mean);
+    return {mean, 1.0f / sqrtf(wide_warp_sum(squares) / (float)n + epsilon)};
+}
+
+__device__ inline float wide_activated(int activation, float z) {
+    return activation == 1 ? warp_tanh(z) : activation == 2 ? (z > 0.0f ? z : 0.0f) : z;
+}
+
 // y, f32 [rows, n], becomes activation(unit * gain + shift); keeps unit and 1 / deviation. A warp per row.
 extern "C" __global__ __launch_bounds__(256) void wide_norm(const NormArgs a) {
     unsigned int row = blockIdx.x * 8 + threadIdx.x / 32, lane = threadIdx.x % 32;
     if (row >= wide_present(a.state, a.sampled, a.first, a.rows)) return;
     float *y = a.y + (unsigned long long)row * a.n, *unit = a.unit + (unsigned long long)row * a.n;
     const float *gain = a.parameters + a.gain, *shift = gain + a.n;
-    float sum = 0.0f, squares = 0.0f;
-    for (unsigned int i = lane; i < a.n; i += 32) sum += y[i];
-    float mean = wide_warp_sum(sum) / (float)a.n;
-    for (unsigned int i = lane; i < a.n; i += 32) squares += (y[i] - mean) * (y[i] - mean);
-    float inverse = 1.0f / sqrtf(wide_warp_sum(squares) / (float)a.n + a.epsilon);
-    if (lane == 0) a.inverse[row] = inverse;
+    WideRowMoments of = wide_row_moments(y, a.n, a.epsilon);
+    if (lane == 0) a.inverse[row] = of.inverse;
     for (unsigned int i = lane; i < a.n; i += 32) {
-        float u = (y[i] - mean) * inverse, z = u * gain[i] + shift[i];
+        float u = (y[i] - of.mean) * of.inverse;
         unit[i] = u;
-        y[i] = a.activation == 1 ? warp_tanh(z) : a.activation == 2 ? (z > 0.0f ? z : 0.0f) : z;
+        y[i] = wide_activated(a.activation, u * gain[i] + shift[i]);
     }
 }
 

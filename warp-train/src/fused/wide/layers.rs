@@ -11,6 +11,7 @@ use super::network_path::NetworkPath;
 use super::policy::{Rows, WidePolicy};
 use super::shared::WideColumns;
 use crate::error::Result;
+use crate::model::LAYER_NORM_EPSILON;
 use warp_data::cuda::DeviceArray;
 use warp_func::cuda::{DeviceEnvs, KernelArgs, Launch};
 
@@ -117,25 +118,30 @@ struct HiddenGradients<'a> {
 const NO_ACTIVATION: i32 = 0;
 /// Rows that one block of `wide_act_few` takes through all layers.
 const FEW: usize = 8;
+/// Parameters, as often as a multiprocessor has blocks, up to which that is faster than launches on tensor cores, or than
+/// more launches for normalised layers: they pass in fp32, 4,700 a microsecond, and such launches take 22 and more.
+const FEW_PARAMETERS: usize = 128 << 10;
 
 /// What `act_few.cu` needs to know of a network, as constants.
 pub(super) fn constants(network: &WideNetwork) -> String {
     let depth = network.towers.iter().map(|tower| tower.layers().count()).max().unwrap_or(0);
-    let place = |layer: &Layer, [column, gap_at, gap]: [usize; 3], hidden: bool| {
+    let place = |layer: &Layer, [column, gap_at, gap, gain]: [usize; 4], hidden: bool| {
         let Layer { n_in, n_out, weight } = layer;
-        format!("{{{n_in}, {n_out}, {weight}, {column}, {gap_at}, {gap}, {hidden}}}")
+        format!("{{{n_in}, {n_out}, {weight}, {column}, {gap_at}, {gap}, {gain}, {hidden}}}")
     };
     let tower = |tower: &Tower| {
-        let hidden = tower.hidden.iter().map(|layer| place(layer, [0; 3], true));
-        let heads = place(&tower.heads, [tower.column, tower.gap_at, tower.gap], false);
+        let gains = tower.norms.iter().copied().chain(std::iter::repeat(0));
+        let hidden = tower.hidden.iter().zip(gains);
+        let hidden = hidden.map(|(layer, gain)| place(layer, [0, 0, 0, gain], true));
+        let heads = place(&tower.heads, [tower.column, tower.gap_at, tower.gap, 0], false);
         let all = hidden.chain([heads]).collect::<Vec<_>>();
         format!("{{{}}}", all.join(", "))
     };
     let towers: Vec<_> = network.towers.iter().map(tower).collect();
-    let (n, widest) = (towers.len(), widest(network));
+    let (n, widest, norms) = (towers.len(), widest(network), u8::from(network.has_norms()));
     format!(
-        "\n#define P_TOWERS {n}\n#define P_DEPTH {depth}\n#define P_WIDEST {widest}\n\
-         #define P_LAYERS {{{}}}\n",
+        "\n#define P_TOWERS {n}\n#define P_DEPTH {depth}\n#define P_WIDEST {widest}\n#define P_NORMS {norms}\n\
+         #define P_NORM_EPSILON {LAYER_NORM_EPSILON:?}f\n#define P_LAYERS {{{}}}\n",
         towers.join(", ")
     )
 }
@@ -157,16 +163,16 @@ fn few_fit(network: &WideNetwork) -> bool {
 
 /// Whether few rows that act go through all layers of `network` in one launch.
 pub(super) fn acts_few(network: &WideNetwork, path: &NetworkPath) -> bool {
-    matches!(path, NetworkPath::Layers(_) | NetworkPath::Tiled(_))
-        && !network.has_norms()
-        && few_fit(network)
+    matches!(path, NetworkPath::Layers(_) | NetworkPath::Tiled(_)) && few_fit(network)
 }
 
 impl WidePolicy {
     /// What takes all layers in one launch, if so few rows act at a time that this is fastest.
     pub(super) fn acts_few(&self) -> Option<&FewKernels> {
-        let few = self.sizes.rows <= 2 * FEW * self.enough_blocks();
-        self.few.as_ref().filter(|_| few)
+        let blocks = self.sizes.rows.div_ceil(FEW).div_ceil(self.enough_blocks());
+        let passes = self.tiled.is_none() && self.norms.is_none()
+            || blocks * self.network.n_parameters <= FEW_PARAMETERS;
+        self.few.as_ref().filter(|_| blocks <= 2 && passes)
     }
 
     /// Looks and acts at step `t`, where rows are few.
