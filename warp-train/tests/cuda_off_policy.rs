@@ -21,7 +21,7 @@ use warp_train::native::cuda::off_policy_check::{Kind, pieces, times, wholes};
 use warp_train::native::cuda::{CudaFleet, CudaLearner, off_policy_sources};
 
 /// Algorithms, networks and batches of every kind: a name and keys.
-const CASES: [Case; 14] = [
+const CASES: [Case; 15] = [
     (
         "sac",
         "env_id = \"pendulum\"\nalgorithm = \"sac\"\nnum_envs = 2\nnum_steps = 8\nlearning_starts = 32\n\
@@ -93,6 +93,11 @@ const CASES: [Case; 14] = [
         "td3, tanh, layers shared by four and more blocks, clipped",
         "env_id = \"pendulum\"\nalgorithm = \"td3\"\nnum_envs = 5\nnum_steps = 8\nhidden = [64, 1100]\n\
          activation = \"tanh\"\nmax_grad_norm = 0.5\nbatch_size = 100\nlearning_starts = 40",
+    ),
+    (
+        "ddpg, layers of 32 rows shared by two blocks",
+        "env_id = \"pendulum\"\nalgorithm = \"ddpg\"\nnum_envs = 33\nnum_steps = 4\nhidden = [300]\n\
+         batch_size = 2100\nlearning_starts = 0",
     ),
 ];
 

@@ -239,9 +239,7 @@ impl OnDevice {
         match self {
             Self::OffPolicy(learner) => learner.store_all(0, state),
             Self::Mixed(learner) => learner.store_all(state),
-            Self::Wide(learner) => learner.store(state),
-            // Written after every call.
-            Self::Small(_) | Self::FewReplicas(_) | Self::MultiAgent(_) => Ok(()),
+            _ => self.store(state),
         }
     }
 

@@ -127,7 +127,7 @@ impl<'a> Emitter<'a> {
                 continue;
             }
             // Its parts go to those blocks of the team that come behind the ones with earlier parts.
-            let before = ops[..i].iter().map(Op::n_blocks).sum::<usize>();
+            let before = ops[..i].iter().map(Op::n_parts).sum::<usize>();
             let before = before * self.tiles.share % self.tiles.team;
             let _ = writeln!(
                 text,

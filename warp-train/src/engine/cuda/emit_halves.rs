@@ -1,4 +1,4 @@
-//! The code of passes in half precision: each block of a team has its own passes.
+//! The code of passes in half precision: blocks of a team have passes of their own, or share them by twos, fours or eights.
 
 use super::emit::{Emitter, WARPS};
 use super::layout::{Layer, RowTiles};

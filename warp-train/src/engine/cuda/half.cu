@@ -116,9 +116,9 @@ __device__ inline void put_eight(const Into& into, int row, int chunk, const flo
 }
 
 // Products of a tile's numbers x [TILE_ROWS, K + 8] with packed weights of 32 columns each, `chunks` of them,
-// one to a warp of those that share a pass, or to HIGH times 16 rows of it. `more` says what else is needed: of(chunk, high) for all rows, and
-// of_row(row, chunk), which are loaded ahead; and takes finish(row, chunk, sums, both, eight) of every eighth row, in
-// the end done(chunk, high, of all rows).
+// one to a warp of those that share a pass, or to HIGH times 16 rows of it. `more` says what else is needed:
+// of(chunk, high) for all rows, and of_row(row, chunk), which are loaded ahead; and takes
+// finish(row, chunk, sums, both, eight) of every eighth row, in the end done(chunk, high, of all rows).
 template <bool BACK, int HIGH, int K, class More>
 __device__ inline void multiply(const Half* x, const Half* weights, int chunks, const More& more) {
     constexpr int PARTS = TILES_HIGH / HIGH, ROUNDS = K / 16;

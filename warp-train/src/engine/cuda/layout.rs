@@ -11,7 +11,7 @@ use warp_func::cuda::DeviceInfo;
 pub(super) const TILE: usize = 32;
 /// Rows from which on tiles of rows are two parts high, where products are in fp32.
 const MANY_ROWS: usize = 4096;
-/// Most blocks that a team has, where they share layers, and where they share passes.
+/// Most blocks that a team has, and most passes that it takes at a time where products are in half precision.
 const LARGEST_TEAM: usize = 8;
 const MOST_PASSES: usize = 4;
 /// Columns of a layer for which a block has warps: 32 each.
@@ -192,9 +192,9 @@ pub(super) struct RowTiles {
     pub(super) high: usize,
     /// Blocks that share a tile.
     pub(super) team: usize,
-    /// Those of them that share the layers of a pass, where products are in half precision.
+    /// Those of a team that share the layers of a pass, where products are in half precision.
     pub(super) share: usize,
-    /// As many in a run that has the GPU for itself: the order of sums does not depend on other runs.
+    /// Blocks of a team in a run that has the GPU for itself: the order of sums does not depend on other runs.
     pub(super) team_alone: usize,
     /// Tiles.
     pub(super) n: usize,

@@ -177,8 +177,8 @@ impl Op {
         repeatable && !writes.iter().any(|thing| reads.contains(thing))
     }
 
-    /// Blocks of a team that have a part of it: one for each pass.
-    pub(super) fn n_blocks(&self) -> usize {
+    /// Parts that blocks of a team have of it, each of a block or of as many as share a pass: one for each pass.
+    pub(super) fn n_parts(&self) -> usize {
         match self {
             Self::Forward(passes, _) | Self::Deltas(passes, _) => passes.len(),
             _ => 1,

@@ -22,17 +22,21 @@ __device__ inline void put_word(void* to, unsigned int two) {
     }
 }
 
-// Turns over when all sharers have come; its phase.
-__shared__ unsigned long long shared_barrier;
-__shared__ unsigned int shared_phase;
+// Each turns over when all sharers have come. They are used in turn: a sharer that is ahead comes to the other one, and
+// comes to this one again only when this block, too, has come to that.
+__shared__ unsigned long long shared_barriers[2];
+// How many times this block has waited.
+__shared__ unsigned int shared_rounds;
 
 // Before any other sharer may come to the barrier.
 __device__ inline void share_begin() {
     if (threadIdx.x == 0) {
-        unsigned int barrier = (unsigned int)__cvta_generic_to_shared(&shared_barrier);
-        asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(SHARE) : "memory");
+        for (int i = 0; i < 2; ++i) {
+            unsigned int barrier = (unsigned int)__cvta_generic_to_shared(shared_barriers + i);
+            asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(SHARE) : "memory");
+        }
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-        shared_phase = 0;
+        shared_rounds = 0;
     }
     team_sync();
 }
@@ -41,20 +45,21 @@ __device__ inline void share_begin() {
 __device__ inline void share_sync() {
     __syncthreads();
     if (threadIdx.x < 32) {
-        unsigned int phase = shared_phase;
+        unsigned int round = shared_rounds;
+        const unsigned long long* here = shared_barriers + round % 2;
         if (threadIdx.x < SHARE) {
             asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(
-                             at_sharer(&shared_barrier, threadIdx.x))
+                             at_sharer(here, threadIdx.x))
                          : "memory");
         }
-        unsigned int barrier = (unsigned int)__cvta_generic_to_shared(&shared_barrier);
+        unsigned int barrier = (unsigned int)__cvta_generic_to_shared(here);
         asm volatile(
             "{\n.reg .pred p;\nAGAIN:\nmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%0], %1;\n"
             "@p bra DONE;\nbra AGAIN;\nDONE:\n}" ::"r"(barrier),
-            "r"(phase)
+            "r"(round / 2 % 2)
             : "memory");
         __syncwarp();
-        if (threadIdx.x == 0) shared_phase = phase ^ 1u;
+        if (threadIdx.x == 0) shared_rounds = round + 1;
     }
     __syncthreads();
 }

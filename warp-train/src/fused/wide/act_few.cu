@@ -12,7 +12,7 @@
 #define WIDE_FEW_LOADS 2
 
 // A layer; one without outputs is none. Outputs lie from column `column` on, those from number `gap_at`
-// on by `gap` further right. If they are normalised, gains lie from `gain` on, and shifts behind them; else it is 0.
+// on by `gap` further right. `gain`: where the gains of normalised outputs lie, with shifts behind them, or 0.
 struct WideLayerPlace {
     unsigned int n_in, n_out, weight, column, gap_at, gap, gain;
     bool hidden;

@@ -111,7 +111,7 @@ kernel_args! {
 kernel_args! {
     pub(super) struct NextIterationArgs {
         states: &[u64], settings: &[u64], n_policies: u32, totals: &[u32], n_totals: u32,
-        row: &mut [u32], planned: &[u32], notes: &mut [u32],
+        taken: &mut [u32], planned: &[u32], notes: &mut [u32],
     }
 }
 

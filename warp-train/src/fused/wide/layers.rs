@@ -118,8 +118,8 @@ struct HiddenGradients<'a> {
 const NO_ACTIVATION: i32 = 0;
 /// Rows that one block of `wide_act_few` takes through all layers.
 const FEW: usize = 8;
-/// Parameters, as often as a multiprocessor has blocks, up to which that is faster than launches on tensor cores, or than
-/// more launches for normalised layers: they pass in fp32, 4,700 a microsecond, and such launches take 22 and more.
+/// Parameters, as often as a multiprocessor has blocks, up to which that is faster than the launches of `tiled.rs`, or than
+/// those of normalised layers: they pass in fp32, 4,700 a microsecond, and such launches take 22 and more.
 const FEW_PARAMETERS: usize = 128 << 10;
 
 /// What `act_few.cu` needs to know of a network, as constants.
@@ -169,10 +169,10 @@ pub(super) fn acts_few(network: &WideNetwork, path: &NetworkPath) -> bool {
 impl WidePolicy {
     /// What takes all layers in one launch, if so few rows act at a time that this is fastest.
     pub(super) fn acts_few(&self) -> Option<&FewKernels> {
-        let blocks = self.sizes.rows.div_ceil(FEW).div_ceil(self.enough_blocks());
-        let passes = self.tiled.is_none() && self.norms.is_none()
-            || blocks * self.network.n_parameters <= FEW_PARAMETERS;
-        self.few.as_ref().filter(|_| blocks <= 2 && passes)
+        let per_multiprocessor = self.sizes.rows.div_ceil(FEW).div_ceil(self.enough_blocks());
+        let is_small = per_multiprocessor * self.network.n_parameters <= FEW_PARAMETERS;
+        let is_best = is_small || (self.tiled.is_none() && self.norms.is_none());
+        self.few.as_ref().filter(|_| per_multiprocessor <= 2 && is_best)
     }
 
     /// Looks and acts at step `t`, where rows are few.

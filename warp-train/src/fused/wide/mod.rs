@@ -1,7 +1,8 @@
 //! The native learner on a GPU for networks of any size and environments with many agents.
 //!
 //! An iteration is one recorded graph of launches: of its rollout (per step: read observations, network, sample,
-//! environment, store) and of its update. But the first one's launches are done sooner than recorded. The host starts many
+//! environment, store) and of its update. The first one of a run by itself is not recorded, since launching it
+//! takes less time. The host starts many
 //! iterations and then waits for the figures of all of them. Where it has to look in between (NCCL, replicas that are
 //! selected), rollouts and updates are graphs by themselves, and it waits for each. Networks whose weights fit into shared
 //! memory run as a whole, on tensor cores or in fp32, all others layer by layer.
@@ -175,14 +176,15 @@ impl WideLearner {
         n: u64,
         steps: u64,
     ) -> Result<Vec<Iterated>> {
-        if n == 0 {
-            return Ok(Vec::new());
-        }
-        // After an error nothing is taken for granted: it is made anew.
+        // After a failed launch it is made anew.
         let mut ahead = match self.ahead.take() {
             Some(ahead) => ahead,
             None => Ahead { notes: WideNotes::new(&self.policies, envs)?, iteration: None },
         };
+        if n == 0 {
+            self.ahead = Some(ahead);
+            return Ok(Vec::new());
+        }
         ahead.notes.plan(&self.policies, progress, n, steps)?;
         for _ in 0..n {
             self.iterate(&mut ahead, envs)?;

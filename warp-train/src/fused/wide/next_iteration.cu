@@ -1,10 +1,10 @@
 // Between an iteration and the next of several that the host starts at once, in one block: what the one left to be
-// read is noted, and the next one's settings are handed over. `row` says how many went before.
+// read is noted, and the next one's settings are handed over. `taken` says how many went before.
 extern "C" __global__ void wide_next_iteration(const NextIterationArgs a) {
     const unsigned int of_state = sizeof(WideState) / 4, of_settings = sizeof(WideSettings) / 4;
-    const unsigned long long row = *a.row;
+    const unsigned long long row = *a.taken;
     __syncthreads();
-    if (threadIdx.x == 0) *a.row = (unsigned int)row + 1;
+    if (threadIdx.x == 0) *a.taken = (unsigned int)row + 1;
     unsigned int* note = a.notes + row * (a.n_policies * of_state + a.n_totals);
     const unsigned int* next = a.planned + row * a.n_policies * of_settings;
     for (unsigned int policy = 0; policy < a.n_policies; ++policy) {

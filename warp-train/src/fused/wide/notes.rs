@@ -23,7 +23,7 @@ pub(super) struct WideNotes {
     /// Of each iteration every policy's state, then the totals of its episodes.
     notes: DeviceArray,
     /// How many of them the device has taken, u32 `[1]`.
-    row: DeviceArray,
+    taken: DeviceArray,
     n_policies: usize,
 }
 
@@ -49,7 +49,7 @@ impl WideNotes {
             settings: addresses("settings", |policy| &policy.arrays.settings)?,
             planned: DeviceArray::zeros(device, "planned settings", U32, &planned)?,
             notes: DeviceArray::zeros(device, "notes", U32, &[most, width])?,
-            row: DeviceArray::zeros(device, "notes taken", U32, &[1])?,
+            taken: DeviceArray::zeros(device, "notes taken", U32, &[1])?,
             n_policies,
         })
     }
@@ -67,7 +67,7 @@ impl WideNotes {
         let words: Vec<u32> = behind
             .flat_map(|at| policies.iter().flat_map(move |policy| policy.settings(at).words()))
             .collect();
-        self.row.push(&[0_u32])?;
+        self.taken.push(&[0_u32])?;
         Ok(self.planned.first(words.len()).push(&words)?)
     }
 
@@ -81,7 +81,7 @@ impl WideNotes {
             n_policies: self.n_policies as u32,
             totals,
             n_totals: totals.len() as u32,
-            row: &self.row,
+            taken: &self.taken,
             planned: &self.planned,
             notes: &self.notes,
         };

@@ -2,6 +2,7 @@
 //! 1 over the layer's numbers, then each gets a gain and a shift that are learned.
 
 use crate::model::LAYER_NORM_EPSILON;
+use crate::vectors::{self, Work};
 use std::ops::Range;
 
 /// A normalisation's place in the parameters.
@@ -27,46 +28,137 @@ impl Norm {
     /// Normalises rows in place.
     pub(crate) fn forward(&self, parameters: &[f32], y: &mut [f32], kept: &mut Normed) {
         let (gain, shift) = (&parameters[self.gain.clone()], &parameters[self.shift.clone()]);
-        let width = gain.len();
-        kept.unit.clear();
-        kept.inverse.clear();
-        for row in y.chunks_exact_mut(width) {
-            let n = width as f32;
-            let mean = row.iter().sum::<f32>() / n;
-            let variance = row.iter().map(|x| (x - mean) * (x - mean)).sum::<f32>() / n;
-            let inverse = 1.0 / (variance + LAYER_NORM_EPSILON).sqrt();
-            kept.inverse.push(inverse);
-            for ((x, gain), shift) in row.iter_mut().zip(gain).zip(shift) {
-                let unit = (*x - mean) * inverse;
-                kept.unit.push(unit);
-                *x = unit * gain + shift;
-            }
-        }
+        kept.unit.resize(y.len(), 0.0);
+        kept.inverse.resize(y.len() / gain.len(), 0.0);
+        vectors::run(Forward { gain, shift, y, kept });
     }
 
     /// Turns the gradient of what was given into that of what was normalised.
     pub(crate) fn backward_input(&self, parameters: &[f32], kept: &Normed, dy: &mut [f32]) {
-        let gain = &parameters[self.gain.clone()];
+        vectors::run(BackwardInput { gain: &parameters[self.gain.clone()], kept, dy });
+    }
+
+    /// Adds the gradient of gains and shifts, for the gradient `dy` of what was given.
+    pub(crate) fn backward_parameters(&self, kept: &Normed, dy: &[f32], gradients: &mut [f32]) {
+        vectors::run(BackwardGains { kept, dy, gains: &mut gradients[self.gain.clone()] });
+        vectors::run(BackwardShifts { dy, shifts: &mut gradients[self.shift.clone()] });
+    }
+}
+
+/// Sums of a row run in so many lanes, whose sums are then added in halves: the order of `layer_norm.cu`.
+const LANES: usize = 32;
+
+/// The sum of `term` over two rows.
+#[inline(always)]
+fn sum(a: &[f32], b: &[f32], term: impl Fn(f32, f32) -> f32) -> f32 {
+    let mut lanes = [0.0_f32; LANES];
+    let (a, b) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
+    let rest = (a.remainder(), b.remainder());
+    for (a, b) in a.zip(b).chain([rest]) {
+        for ((lane, a), b) in lanes.iter_mut().zip(a).zip(b) {
+            *lane += term(*a, *b);
+        }
+    }
+    let mut half = LANES / 2;
+    while half > 0 {
+        for lane in 0..half {
+            lanes[lane] += lanes[lane + half];
+        }
+        half /= 2;
+    }
+    lanes[0]
+}
+
+/// [`Norm::forward`].
+struct Forward<'a> {
+    gain: &'a [f32],
+    shift: &'a [f32],
+    y: &'a mut [f32],
+    kept: &'a mut Normed,
+}
+
+impl Work for Forward<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { gain, shift, y, kept } = self;
+        let width = gain.len();
+        let rows = y.chunks_exact_mut(width).zip(kept.unit.chunks_exact_mut(width));
+        for ((row, units), inverse) in rows.zip(&mut kept.inverse) {
+            let n = width as f32;
+            let mean = sum(row, row, |x, _| x) / n;
+            let variance = sum(row, row, |x, _| (x - mean) * (x - mean)) / n;
+            *inverse = 1.0 / (variance + LAYER_NORM_EPSILON).sqrt();
+            let places = row.iter_mut().zip(units).zip(gain).zip(shift);
+            for (((x, unit), gain), shift) in places {
+                *unit = (*x - mean) * *inverse;
+                *x = *unit * gain + shift;
+            }
+        }
+    }
+}
+
+/// [`Norm::backward_input`].
+struct BackwardInput<'a> {
+    gain: &'a [f32],
+    kept: &'a Normed,
+    dy: &'a mut [f32],
+}
+
+impl Work for BackwardInput<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { gain, kept, dy } = self;
         let width = gain.len();
         let rows = dy.chunks_exact_mut(width).zip(kept.unit.chunks_exact(width));
         for ((d, unit), inverse) in rows.zip(&kept.inverse) {
             d.iter_mut().zip(gain).for_each(|(d, gain)| *d *= gain);
             let n = width as f32;
-            let mean = d.iter().sum::<f32>() / n;
-            let along = d.iter().zip(unit).map(|(d, unit)| d * unit).sum::<f32>() / n;
+            let mean = sum(d, d, |d, _| d) / n;
+            let along = sum(d, unit, |d, unit| d * unit) / n;
             for (d, unit) in d.iter_mut().zip(unit) {
                 *d = inverse * (*d - mean - unit * along);
             }
         }
     }
+}
 
-    /// Adds the gradient of gains and shifts, for the gradient `dy` of what was given.
-    pub(crate) fn backward_parameters(&self, kept: &Normed, dy: &[f32], gradients: &mut [f32]) {
-        let width = self.gain.len();
+/// [`Norm::backward_parameters`], of gains.
+struct BackwardGains<'a> {
+    kept: &'a Normed,
+    dy: &'a [f32],
+    gains: &'a mut [f32],
+}
+
+impl Work for BackwardGains<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { kept, dy, gains } = self;
+        let width = gains.len();
         for (d, unit) in dy.chunks_exact(width).zip(kept.unit.chunks_exact(width)) {
-            let gains = &mut gradients[self.gain.clone()];
             gains.iter_mut().zip(d).zip(unit).for_each(|((sum, d), unit)| *sum += d * unit);
-            let shifts = &mut gradients[self.shift.clone()];
+        }
+    }
+}
+
+/// [`Norm::backward_parameters`], of shifts.
+struct BackwardShifts<'a> {
+    dy: &'a [f32],
+    shifts: &'a mut [f32],
+}
+
+impl Work for BackwardShifts<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { dy, shifts } = self;
+        for d in dy.chunks_exact(shifts.len()) {
             shifts.iter_mut().zip(d).for_each(|(sum, d)| *sum += d);
         }
     }
@@ -76,7 +168,8 @@ impl Norm {
 mod tests {
     use super::*;
 
-    const WIDTH: usize = 5;
+    // More than one round of lanes.
+    const WIDTH: usize = 37;
     const ROWS: usize = 3;
 
     /// Numbers without a pattern, about -1 to 1.

@@ -70,8 +70,10 @@ impl CudaLearner {
 
     /// The policies on the host, as they are now.
     fn on_host(&mut self) -> Result<&mut dyn Learner> {
-        if let (Some(device), true) = (&self.device, self.host_is_stale) {
-            device.store(&mut self.state)?;
+        if self.host_is_stale {
+            if let Some(device) = self.device.as_ref().filter(|device| !device.is_small()) {
+                device.store(&mut self.state)?;
+            }
             self.host.load_state(&self.state)?;
             self.host_is_stale = false;
         }
@@ -176,11 +178,16 @@ impl Learner for CudaLearner {
             }
         };
         self.device_is_stale = false;
-        self.host_is_stale = true;
-        let iterated = device.run(&self.config, envs, progress, n)?;
-        if device.is_small() {
-            device.store(&mut self.state)?;
+        // The device has replay memories now.
+        self.state.numbers = Vec::new();
+        self.state.flags = Vec::new();
+        if !device.is_small() {
+            self.host_is_stale = true;
+            return device.run(&self.config, envs, progress, n);
         }
+        let iterated = device.run(&self.config, envs, progress, n)?;
+        device.store(&mut self.state)?;
+        self.host_is_stale = true;
         Ok(iterated)
     }
 
@@ -189,13 +196,15 @@ impl Learner for CudaLearner {
     }
 
     fn state(&self) -> LearnerState {
-        let mut state = self.state.clone();
-        if let (Some(device), false) = (&self.device, self.device_is_stale) {
+        let device = self.device.as_ref().filter(|_| !self.device_is_stale);
+        let Some(device) = device.filter(|device| !device.is_small()) else {
+            return self.state.clone();
+        };
+        let mut state = LearnerState::default();
+        if let Err(error) = device.store_all(&mut state) {
             // A number that is not finite, under what went wrong: no checkpoint is made of such a state.
-            if let Err(error) = device.store_all(&mut state) {
-                let (shape, data) = (vec![1], vec![f64::NAN]);
-                state.statistics.push(Statistic { name: error.to_string(), shape, data });
-            }
+            let (shape, data) = (vec![1], vec![f64::NAN]);
+            state.statistics.push(Statistic { name: error.to_string(), shape, data });
         }
         state
     }

@@ -127,7 +127,7 @@ pub trait Learner: Send {
         None
     }
 
-    /// What a checkpoint holds.
+    /// What a checkpoint holds. After an error of [`Learner::iterate`], that may be of any iteration since the last call.
     fn state(&self) -> LearnerState;
 
     /// Takes over what a checkpoint holds, bit by bit.
