@@ -28,7 +28,7 @@ __shared__ unsigned long long shared_barriers[2];
 // How many times this block has waited.
 __shared__ unsigned int shared_rounds;
 
-// Before any other sharer may come to the barrier.
+// Before any other sharer may come to a barrier.
 __device__ inline void share_begin() {
     if (threadIdx.x == 0) {
         for (int i = 0; i < 2; ++i) {

@@ -1,7 +1,7 @@
 // A tile of rows, on which a team of blocks works together.
 //
-// Before this text stand TEAM (blocks of a team: a cluster), SHARE (those that share a pass), TILES_HIGH (16 rows each of a tile), BLOCKS (blocks
-// of a run) and BLOCK (the number of this one among them).
+// Before this text stand TEAM (blocks of a team: a cluster), SHARE (those of them that share a pass), TILES_HIGH (16 rows
+// each of a tile), BLOCKS (blocks of a run) and BLOCK (the number of this one among them).
 
 #define TILE_ROWS (16 * TILES_HIGH)
 #define N_THREADS 256

@@ -36,8 +36,8 @@ __device__ inline float wide_sums_of_lanes(float (&x)[32]) {
     return x[0];
 }
 
-// y = activation(x w + b), or without it where y is normalised first, for WIDE_FEW rows in shared memory, inputs X_ROW apart: warp `warp` of eight takes four outputs
-// at a time, its lanes inputs.
+// y = activation(x w + b), or without the activation where y is normalised first, for WIDE_FEW rows in shared memory,
+// inputs X_ROW apart: warp `warp` of eight takes four outputs at a time, its lanes inputs.
 template <int X_ROW>
 __device__ inline void wide_few_layer(const WideLayerPlace& layer, const float* parameters, int warp,
                                       int activation, const float* x, float* y,

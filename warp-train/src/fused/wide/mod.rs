@@ -1,11 +1,10 @@
 //! The native learner on a GPU for networks of any size and environments with many agents.
 //!
 //! An iteration is one recorded graph of launches: of its rollout (per step: read observations, network, sample,
-//! environment, store) and of its update. The first one of a run by itself is not recorded, since launching it
-//! takes less time. The host starts many
-//! iterations and then waits for the figures of all of them. Where it has to look in between (NCCL, replicas that are
-//! selected), rollouts and updates are graphs by themselves, and it waits for each. Networks whose weights fit into shared
-//! memory run as a whole, on tensor cores or in fp32, all others layer by layer.
+//! environment, store) and of its update. The first one of a run by itself is not recorded, since launching it takes less
+//! time. The host starts many iterations and then waits for the figures of all of them. Where it has to look in between
+//! (NCCL, replicas that are selected), rollouts and updates are graphs by themselves, and it waits for each. Networks whose
+//! weights fit into shared memory run as a whole, on tensor cores or in fp32, all others layer by layer.
 
 mod args;
 mod arrays;
@@ -332,6 +331,7 @@ fn iterate(
 ) -> Result<()> {
     collect(policies, n_steps, envs)?;
     let device = envs.gpu().clone();
+    // Nothing that policies learn from depends on the sums over episodes.
     let works: [Box<dyn FnOnce() -> Result<()> + '_>; 2] =
         [Box::new(|| learn(policies, &device)), Box::new(|| Ok(envs.device_totals()?))];
     side_by_side(&device, works)?;

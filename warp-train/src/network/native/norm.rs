@@ -11,7 +11,7 @@ pub(crate) struct Norm {
     pub(crate) name: String,
     /// Gains, called `weight` in checkpoints.
     pub(crate) gain: Range<usize>,
-    /// What is added, called `bias`.
+    /// What is added, called `bias`; behind the gains.
     pub(crate) shift: Range<usize>,
 }
 
@@ -40,8 +40,9 @@ impl Norm {
 
     /// Adds the gradient of gains and shifts, for the gradient `dy` of what was given.
     pub(crate) fn backward_parameters(&self, kept: &Normed, dy: &[f32], gradients: &mut [f32]) {
-        vectors::run(BackwardGains { kept, dy, gains: &mut gradients[self.gain.clone()] });
-        vectors::run(BackwardShifts { dy, shifts: &mut gradients[self.shift.clone()] });
+        let (gains, shifts) = gradients.split_at_mut(self.shift.start);
+        let (gains, shifts) = (&mut gains[self.gain.clone()], &mut shifts[..self.shift.len()]);
+        vectors::run(BackwardParameters { kept, dy, gains, shifts });
     }
 }
 
@@ -126,39 +127,23 @@ impl Work for BackwardInput<'_> {
     }
 }
 
-/// [`Norm::backward_parameters`], of gains.
-struct BackwardGains<'a> {
+/// [`Norm::backward_parameters`].
+struct BackwardParameters<'a> {
     kept: &'a Normed,
     dy: &'a [f32],
     gains: &'a mut [f32],
-}
-
-impl Work for BackwardGains<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let Self { kept, dy, gains } = self;
-        let width = gains.len();
-        for (d, unit) in dy.chunks_exact(width).zip(kept.unit.chunks_exact(width)) {
-            gains.iter_mut().zip(d).zip(unit).for_each(|((sum, d), unit)| *sum += d * unit);
-        }
-    }
-}
-
-/// [`Norm::backward_parameters`], of shifts.
-struct BackwardShifts<'a> {
-    dy: &'a [f32],
     shifts: &'a mut [f32],
 }
 
-impl Work for BackwardShifts<'_> {
+impl Work for BackwardParameters<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run(self) {
-        let Self { dy, shifts } = self;
-        for d in dy.chunks_exact(shifts.len()) {
+        let Self { kept, dy, gains, shifts } = self;
+        let width = gains.len();
+        for (d, unit) in dy.chunks_exact(width).zip(kept.unit.chunks_exact(width)) {
+            gains.iter_mut().zip(d).zip(unit).for_each(|((sum, d), unit)| *sum += d * unit);
             shifts.iter_mut().zip(d).for_each(|(sum, d)| *sum += d);
         }
     }
