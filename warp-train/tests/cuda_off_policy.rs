@@ -90,7 +90,7 @@ const CASES: [Case; 15] = [
          hidden = [512, 290]\n[env]\nepisode_length = 13",
     ),
     (
-        "td3, tanh, layers shared by four and more blocks, clipped",
+        "td3, tanh, layers shared by eight blocks, clipped",
         "env_id = \"pendulum\"\nalgorithm = \"td3\"\nnum_envs = 5\nnum_steps = 8\nhidden = [64, 1100]\n\
          activation = \"tanh\"\nmax_grad_norm = 0.5\nbatch_size = 100\nlearning_starts = 40",
     ),
