@@ -241,7 +241,7 @@ kernel_args! {
     pub(super) struct TensorLearnArgs {
         settings: &[WideSettings], state: &[WideState], order: &[u32], first: u32, rows: u32,
         obs: &[u8], from: {WideSamples}, parameters: &[f32], image: &[u8], biases: &[f32],
-        kept: &mut [u8], edges: &mut [f32], parts: &mut [f64], parts_at: u32,
+        kept: &mut [u8], own_gradients: &mut [f32], parts: &mut [f64], parts_at: u32,
     }
     pub(super) struct TensorGradientArgs {
         settings: &[WideSettings], state: &[WideState], order: &[u32], first: u32, rows: u32,
@@ -249,8 +249,8 @@ kernel_args! {
         partial: &mut [f32], n_parameters: u32, parts: &mut [f64], parts_at: u32,
     }
     pub(super) struct TensorWeightsArgs {
-        state: &[WideState], first: u32, rows: u32, copies: u32, kept: &[u8], edges: &[f32], groups: u32,
-        partial: &mut [f32], n_parameters: u32,
+        state: &[WideState], first: u32, rows: u32, copies: u32, kept: &[u8], own_gradients: &[f32],
+        groups: u32, partial: &mut [f32], n_parameters: u32,
     }
 }
 

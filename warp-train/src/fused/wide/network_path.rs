@@ -61,11 +61,10 @@ impl NetworkPath {
     /// For a network whose `rows` act at a time; with `tensor_cores` operands of products may be halves.
     fn new(network: &WideNetwork, rows: usize, machine: Machine, tensor_cores: bool) -> Self {
         let half = tensor_cores && machine.generation >= 8;
-        if network.has_norms() {
-            return Self::Layers(if half { Product::Half } else { Product::Single });
-        }
+        // Those of towers on tensor cores alone normalise layers.
+        let plain = Some(network).filter(|network| !network.has_norms());
         if !half {
-            let fused = FusedShape::new(network, rows, machine.shared);
+            let fused = plain.and_then(|plain| FusedShape::new(plain, rows, machine.shared));
             return fused.map_or(Self::Layers(Product::Single), Self::Fused);
         }
         // Products that run by themselves are those of this generation alone.
@@ -74,7 +73,7 @@ impl NetworkPath {
         let towers = newest.and_then(|network| network.towers.iter().map(shape).collect());
         towers
             .map(Self::Tensor)
-            .or_else(|| newest.and_then(TiledShape::new).map(Self::Tiled))
+            .or_else(|| newest.and(plain).and_then(TiledShape::new).map(Self::Tiled))
             .unwrap_or(Self::Layers(Product::Half))
     }
 

@@ -61,11 +61,11 @@ impl TensorTower {
                     weights: TensorWeightsKernels::of(weights)?,
                     between: BetweenPasses {
                         kept: DeviceArray::zeros(device, "kept", U8, &[bytes])?,
-                        edges: DeviceArray::zeros(
+                        own_gradients: DeviceArray::zeros(
                             device,
-                            "edges",
+                            "gradients of the first pass",
                             F32,
-                            &[groups * shape.edge_sums()],
+                            &[groups * shape.own_gradients()],
                         )?,
                     },
                 }
@@ -73,7 +73,7 @@ impl TensorTower {
             rest => TensorLearns::AtOnce(TensorGradientKernels::of(&rest[0])?),
         };
         let image = DeviceArray::zeros(device, "image", U8, &[shape.image_bytes()])?;
-        let biases = DeviceArray::zeros(device, "biases", F32, &[shape.biases()])?;
+        let biases = DeviceArray::zeros(device, "biases", F32, &[shape.vectors()])?;
         Ok(Self { shape: shape.clone(), acts, learns, image, biases })
     }
 }
@@ -92,8 +92,9 @@ pub(super) enum TensorLearns {
 pub(super) struct BetweenPasses {
     /// Activations and gradients of a chunk.
     pub(super) kept: DeviceArray,
-    /// Sums of gradients of outer layers, of each group of warps; none where the second pass makes all.
-    pub(super) edges: DeviceArray,
+    /// Sums of gradients that the first pass makes itself, of each group of warps: of outer layers, or of gains and shifts;
+    /// none where the second pass makes all.
+    pub(super) own_gradients: DeviceArray,
 }
 
 /// Where the rows of a forward pass in fp32 come from and how many there are.
@@ -256,8 +257,8 @@ impl WidePolicy {
     /// Weights as halves, from the parameters as they are now.
     pub(super) fn pack(&self) -> Result<()> {
         let pack = |tower: &TensorTower| {
-            // A thread packs 16 bytes, and a bias.
-            let threads = (tower.shape.image_bytes() / 16).max(tower.shape.biases());
+            // A thread packs 16 bytes, and a bias, a gain or a shift.
+            let threads = (tower.shape.image_bytes() / 16).max(tower.shape.vectors());
             let (image, biases) = (&tower.image, &tower.biases);
             let args = PackArgs { parameters: &self.arrays.parameters, image, biases };
             begin_early(&self.device)?;

@@ -11,7 +11,9 @@
 // real rows of the output layer, T_GAP columns left free from T_GAP_AT on, T_ROLE 0: actor and critic,
 // 1: actor, 2: critic; T_TANH; T_BLOCKS blocks a multiprocessor, T_LEARNERS groups that learn in one pass, or 0,
 // T_AHEAD whether they have room for the observations of two tiles; T_SUMS_OBS whether what acts also sums observations;
-// T_EDGES whether the first of two passes makes the gradients of the first and the output layer.
+// T_EDGES whether the first of two passes makes the gradients of the first and the output layer; T_NORMED whether hidden
+// layers are normalised before their activation, T_GAINS where each one's gains lie in the parameters, with its shifts
+// behind them, T_EPSILON what is added to variances.
 
 #define T_IN t_real(0)
 #define T_ACTS (T_ROLE != 2)
@@ -41,6 +43,10 @@ __host__ __device__ constexpr unsigned int t_weights(int l) {
     constexpr unsigned int weights[] = T_WEIGHTS;
     return weights[l];
 }
+__host__ __device__ constexpr unsigned int t_gains(int l) {
+    constexpr unsigned int gains[] = T_GAINS;
+    return gains[l];
+}
 // Outputs of layer l, padded; its inputs, padded and not.
 __host__ __device__ constexpr int t_out(int l) { return l < T_DEPTH ? t_width(l + 1) : T_N; }
 __host__ __device__ constexpr int t_in(int l) { return t_width(l); }
@@ -57,6 +63,10 @@ __host__ __device__ constexpr int t_bias_at(int l) { return l == 0 ? 0 : t_bias_
 
 #define T_IMAGE t_image_at(T_DEPTH + 1)
 #define T_BIASES t_bias_at(T_DEPTH + 1)
+// Gains and shifts of hidden layers, as many as each has outputs; a layer's lie behind the biases of all.
+#define T_NORMS (T_NORMED * 2 * t_bias_at(T_DEPTH))
+#define T_VECTORS (T_BIASES + T_NORMS)
+__host__ __device__ constexpr int t_norm_at(int l) { return T_BIASES + 2 * t_bias_at(l); }
 
 // What is kept of 64 rows between the two passes of an update lies together, per array in blocks of 64
 // columns, [64 rows, 128 bytes], swizzled as a product wants them. Within 32 columns of a hidden layer
@@ -72,7 +82,11 @@ __host__ __device__ constexpr unsigned int t_outputs_at(int l) {
     return l == 0 ? t_inputs_at(T_DEPTH + 1)
                   : t_outputs_at(l - 1) + (t_keeps(l - 1) ? t_blocks(t_out(l - 1)) * 8192 : 0);
 }
-#define T_KEPT t_outputs_at(T_DEPTH + 1)
+// What the normalisation of layer l gives, before gains and shifts.
+__host__ __device__ constexpr unsigned int t_units_at(int l) {
+    return l == 0 ? t_outputs_at(T_DEPTH + 1) : t_units_at(l - 1) + T_NORMED * t_blocks(t_out(l - 1)) * 8192;
+}
+#define T_KEPT t_units_at(T_DEPTH)
 
 // The place of row r among kept rows: those that neighbouring threads write at once lie 4 apart, so that their swizzled
 // pieces of 16 bytes meet no bank twice.
@@ -229,6 +243,85 @@ __device__ inline void t_epilogue(const float (&sums)[N], const float* biases, u
     }
 }
 
+#if T_NORMED
+// Where number `i` of all gains and shifts of layer L and those above it lies in the parameters; -1 if it is padding.
+template <int L = 0>
+__device__ inline int t_norm_place(int i) {
+    if constexpr (L >= T_DEPTH) {
+        return -1;
+    } else {
+        if (i >= 2 * t_out(L)) return t_norm_place<L + 1>(i - 2 * t_out(L));
+        int column = i % t_out(L);
+        return column < t_real_out(L) ? (int)t_gains(L) + i / t_out(L) * t_real_out(L) + column : -1;
+    }
+}
+
+// Of four threads that share two rows.
+__device__ inline float2 t_sum_of_rows(float2 x) {
+    #pragma unroll
+    for (int by = 1; by < 4; by *= 2) {
+        x.x += __shfl_xor_sync(0xffffffffu, x.x, by);
+        x.y += __shfl_xor_sync(0xffffffffu, x.y, by);
+    }
+    return x;
+}
+
+// Whether a column of layer L's outputs is no padding.
+template <int L>
+__device__ inline bool t_is_real(int column) {
+    return t_real_out(L) == t_out(L) || column < t_real_out(L);
+}
+
+// Layer L's sums, with their biases, of this thread's two rows become numbers with mean 0 and deviation 1; returns one over
+// the deviations.
+template <int L, int N>
+__device__ inline float2 t_normalise(float (&z)[N], const float* biases) {
+    constexpr float share = 1.0f / t_real_out(L);
+    int first = threadIdx.x % 4 * 2;
+    float2 sum = {0.0f, 0.0f}, squares = {0.0f, 0.0f};
+    #pragma unroll
+    for (int j = 0; j < N / 4; ++j) {
+        float2 b = *(const float2*)(biases + 8 * j + first);
+        z[4 * j] += b.x, z[4 * j + 1] += b.y, z[4 * j + 2] += b.x, z[4 * j + 3] += b.y;
+        sum.x += z[4 * j] + z[4 * j + 1];
+        sum.y += z[4 * j + 2] + z[4 * j + 3];
+    }
+    sum = t_sum_of_rows(sum);
+    #pragma unroll
+    for (int i = 0; i < N; ++i) {
+        float &x = z[i], &to = i % 4 < 2 ? squares.x : squares.y;
+        x = t_is_real<L>(i / 4 * 8 + first + i % 2) ? x - (i % 4 < 2 ? sum.x : sum.y) * share : 0.0f;
+        to += x * x;
+    }
+    squares = t_sum_of_rows(squares);
+    float2 inverse = {1.0f / sqrtf(squares.x * share + T_EPSILON), 1.0f / sqrtf(squares.y * share + T_EPSILON)};
+    #pragma unroll
+    for (int i = 0; i < N; ++i) z[i] *= i % 4 < 2 ? inverse.x : inverse.y;
+    return inverse;
+}
+
+// Activations of a layer that was normalised, as the next product's operand; before that, `keep(part, t)` gets each part of
+// 32 columns of what the normalisation gave, as halves.
+template <int N, int K, class Keep>
+__device__ inline void t_normed_epilogue(const float (&units)[N], const float* gains, unsigned int (&h)[K], Keep keep) {
+    #pragma unroll
+    for (int t = 0; t < K / 8; ++t) {
+        unsigned int part[8];
+        #pragma unroll
+        for (int i = 0; i < 8; ++i) part[i] = t_halves(units[16 * t + 2 * i], units[16 * t + 2 * i + 1]);
+        keep(part, t);
+        #pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            const float *of = &units[16 * t + 2 * i], *column = gains + 32 * t + i / 2 * 8 + threadIdx.x % 4 * 2;
+            float2 gain = *(const float2*)column, shift = *(const float2*)(column + 2 * N);
+            h[8 * t + i] = t_activate(of[0] * gain.x + shift.x, of[1] * gain.y + shift.y);
+            // Else the compiler has sums of all parts before it packs them, which fill the registers.
+            asm volatile("" : "+r"(h[8 * t + i]));
+        }
+    }
+}
+#endif
+
 // Starts to load the weights of layer L and those above it.
 template <int BARRIERS, int L = 0>
 __device__ inline void t_load_layers(unsigned int shared, const unsigned char* image, WideWord* barriers) {
@@ -255,7 +348,7 @@ __device__ inline void t_load_weights(unsigned char* shared, const unsigned char
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
         t_load_layers<BARRIERS>(t_shared(shared), image, barriers);
     }
-    for (int i = threadIdx.x; i < T_BIASES; i += blockDim.x) shared_biases[i] = biases[i];
+    for (int i = threadIdx.x; i < T_VECTORS; i += blockDim.x) shared_biases[i] = biases[i];
     __syncthreads();
 }
 
@@ -303,7 +396,12 @@ __device__ inline void t_layers(unsigned int image, const float* biases, const u
         {
             float sums[t_out(L) / 2];
             t_forward<L>(image, x, sums);
+#if T_NORMED
+            t_normalise<L>(sums, biases + t_bias_at(L));
+            t_normed_epilogue(sums, biases + t_norm_at(L), h, [](const unsigned int*, int) {});
+#else
             t_epilogue(sums, biases + t_bias_at(L), h);
+#endif
         }
         t_layers<L + 1>(image, biases, h, outs, barriers);
     }

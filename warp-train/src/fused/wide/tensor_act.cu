@@ -340,7 +340,7 @@ extern "C" __global__ __launch_bounds__(256, T_BLOCKS) void wide_tensor_act(
     const TensorActArgs args) {
     extern __shared__ __align__(1024) unsigned char shared[];
     float* own_biases = (float*)(shared + T_IMAGE);
-    unsigned char* all_scratch = (unsigned char*)(own_biases + T_BIASES);
+    unsigned char* all_scratch = (unsigned char*)(own_biases + T_VECTORS);
     __shared__ WideWord barriers[T_DEPTH + 1];
     __shared__ WidePlaces own_places;
     const WideStep& step = args.step;

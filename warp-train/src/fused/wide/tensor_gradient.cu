@@ -7,6 +7,8 @@
 
 #define T_GROUPS (T_LEARNERS + 1)
 #define T_LEARNER_THREADS (T_LEARNERS * 128)
+// Sums of losses, five of each thread.
+#define T_LEARNER_SUMS (T_LEARNER_THREADS * 5)
 // Bytes of a group's samples, and where the observations of its tile number `round` lie among them.
 #define T_GROUP_BYTES (T_KEPT + T_AHEAD * t_blocks(t_in(0)) * 8192)
 __device__ inline unsigned int t_obs_at(unsigned int round) { return T_AHEAD && round & 1 ? T_KEPT : 0; }
@@ -35,6 +37,7 @@ struct TShared {
     unsigned char* kept;
     float* biases;
     float* outs;
+    // Sums of losses of each thread that learns, and behind them those of the gradients of gains and shifts of each warp.
     float* sums;
     // Per group that learns: whether its tile is whole, and whether it was read.
     WideWord* whole;
@@ -93,6 +96,9 @@ __device__ inline void t_learn_tiles(const TensorGradientArgs& args, const TShar
     TLearn a = {args.settings, args.state, args.parameters, args.from,
                 shared.outs + warp * 16 * T_STRIDE, shared.sums + threadIdx.x * 5, 0, false, {}, {},
                 t_shared(shared.image), shared.biases, shared.kept + group * T_GROUP_BYTES};
+#if T_NORMED
+    a.own_gradients = shared.sums + T_LEARNER_SUMS + warp * T_NORMS;
+#endif
     const unsigned int* samples = args.order + args.state->begin + args.first;
     auto cell_of = [&](unsigned int tile) {
         unsigned int row = tile * 64 + warp % 4 * 16 + lane % 16;
@@ -211,6 +217,19 @@ __device__ inline void t_put_ones(unsigned int* ones, unsigned char* kept) {
     }
 }
 
+#if T_NORMED
+// Gradients of gains and shifts, from the sums of all warps.
+__device__ inline void t_write_norms(const TensorGradientArgs& args, const float* norms) {
+    TPartial partial = {args.partial + (unsigned long long)blockIdx.x * args.n_parameters, args.first == 0};
+    for (int i = threadIdx.x; i < T_NORMS; i += blockDim.x) {
+        int place = t_norm_place(i);
+        float sum = 0.0f;
+        for (int warp = 0; warp < T_LEARNERS * 4; ++warp) sum += norms[warp * T_NORMS + i];
+        if (place >= 0) partial.put((unsigned int)place, sum);
+    }
+}
+#endif
+
 // For samples `first`.. of the minibatch: gradients into a copy of the parameters for each block, and the blocks' sums
 // of losses from `parts_at` on.
 extern "C" __global__ __launch_bounds__(T_GROUPS * 128, 1) void wide_tensor_gradient(
@@ -220,13 +239,13 @@ extern "C" __global__ __launch_bounds__(T_GROUPS * 128, 1) void wide_tensor_grad
     unsigned char* kept = memory + T_IMAGE;
     unsigned int* ones = (unsigned int*)(kept + T_LEARNERS * T_GROUP_BYTES);
     float* biases = (float*)ones + T_ONES;
-    float* outs = biases + T_BIASES;
+    float* outs = biases + T_VECTORS;
     float* sums = outs + T_LEARNERS * 4 * 16 * T_STRIDE;
     TShared shared = {memory, kept, biases, outs, sums, whole, read, &weights};
     unsigned int n = wide_present(args.state, 1, args.first, args.rows), tiles = (n + 63) / 64;
     if (tiles == 0 && args.first > 0) return;
     t_put_ones(ones, kept);
-    for (int i = threadIdx.x; i < T_LEARNER_THREADS * 5; i += blockDim.x) sums[i] = 0.0f;
+    for (int i = threadIdx.x; i < T_LEARNER_SUMS + T_LEARNERS * 4 * T_NORMS; i += blockDim.x) sums[i] = 0.0f;
     if (threadIdx.x == 0) {
         for (int g = 0; g < T_LEARNERS; ++g) {
             t_barrier(t_shared(whole + g), 128);
@@ -253,4 +272,7 @@ extern "C" __global__ __launch_bounds__(T_GROUPS * 128, 1) void wide_tensor_grad
         t_wait_barrier(t_shared(&weights), 0);
     }
     t_sum_losses<T_LEARNER_THREADS>(sums, args.parts, args.parts_at);
+#if T_NORMED
+    t_write_norms(args, sums + T_LEARNER_SUMS);
+#endif
 }

@@ -69,7 +69,7 @@ extern "C" __global__ __launch_bounds__(256, T_BLOCKS) void wide_tensor_learn(
     const TensorLearnArgs args) {
     extern __shared__ __align__(1024) unsigned char shared[];
     float* own_biases = (float*)(shared + T_IMAGE + 2 * T_STAGE_BYTES);
-    unsigned char* all_scratch = (unsigned char*)(own_biases + T_BIASES);
+    unsigned char* all_scratch = (unsigned char*)(own_biases + T_VECTORS);
     float* all_sums = (float*)(all_scratch + 8 * T_LEARN_SCRATCH);
     __shared__ WideWord barrier;
     unsigned int n = wide_present(args.state, 1, args.first, args.rows);
@@ -84,18 +84,23 @@ extern "C" __global__ __launch_bounds__(256, T_BLOCKS) void wide_tensor_learn(
     // Both threads of a row have one place for sums.
     TLearn a = {&settings, &state, args.parameters, args.from,
                 (float*)(all_scratch + warp * T_LEARN_SCRATCH), all_sums + threadIdx.x / 2 * 5, 0, false, {}, {},
-                t_shared(shared), own_biases, 0, args.edges, 0};
+                t_shared(shared), own_biases, 0, args.own_gradients, 0};
     for (int k = 0; k < 5 && lane % 2 == 0; ++k) a.sums[k] = 0.0f;
     if (blockIdx.x * 2 < tiles) {
         t_load_weights(shared, args.image, args.biases, own_biases, &barrier);
     }
 #if T_EDGES
     for (int i = 0; i < T_EDGE_SUMS && args.first == 0; ++i) {
-        t_edges(args.edges)[i * 128] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        t_edges(args.own_gradients)[i * 128] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     }
     // Observations of a tile and of the next one, [2, 128, T_OBS_ROW bytes].
     unsigned char* all_obs = (unsigned char*)(all_sums + 128 * 5);
     unsigned int turn = 0;
+#endif
+#if T_NORMED
+    a.own_gradients += (blockIdx.x * 8 + warp) * T_NORMS;
+    for (int i = lane; i < T_NORMS && args.first == 0; i += 32) a.own_gradients[i] = 0.0f;
+    __syncwarp();
 #endif
     // The cell of row lane % 16 in the group's next tile; that of another sample beyond the last.
     const unsigned int* samples = args.order + args.state->begin + args.first;
@@ -140,10 +145,10 @@ extern "C" __global__ __launch_bounds__(256, T_BLOCKS) void wide_tensor_learn(
         t_learn<0>(a, x, unused);
 #if T_EDGES
         TInputSums edges;
-        edges.load(t_first_edges(args.edges));
+        edges.load(t_first_edges(args.own_gradients));
         after = cell_of(tile + 2 * stride);
         t_meet(threadIdx.x / 128);
-        t_edge_inputs(edges, t_first_edges(args.edges), t_stage(a.image), a.obs);
+        t_edge_inputs(edges, t_first_edges(args.own_gradients), t_stage(a.image), a.obs);
         t_meet(threadIdx.x / 128);
 #endif
     }

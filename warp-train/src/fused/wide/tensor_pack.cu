@@ -49,10 +49,16 @@ __device__ inline void t_pack_weights(const PackArgs& a, unsigned int at) {
     }
 }
 
-// Biases [T_BIASES] and the image of the weights, from the parameters; one thread per 16 bytes.
+// Biases, gains and shifts [T_VECTORS] and the image of the weights, from the parameters; one thread per 16 bytes.
 extern "C" __global__ void wide_pack(const PackArgs a) {
     unsigned int at = blockIdx.x * blockDim.x + threadIdx.x;
     wait_for_previous_kernel();
     if (at < T_BIASES) a.biases[at] = t_bias_of(a, (int)at);
+#if T_NORMED
+    if (at >= T_BIASES && at < T_VECTORS) {
+        int place = t_norm_place((int)at - T_BIASES);
+        a.biases[at] = place < 0 ? 0.0f : a.parameters[place];
+    }
+#endif
     if (at * 16 < T_IMAGE) t_pack_weights(a, at * 16);
 }

@@ -3,64 +3,6 @@
 // weights: in shared memory where all of a tower fits (`tensor_gradient.cu`), else in two passes (`tensor_learn.cu`
 // and `tensor_weights.cu`).
 
-// What this thread holds of its two rows, 16 bytes at a time.
-template <int K>
-__device__ inline void t_keep(const unsigned int (&h)[K], unsigned char* tile) {
-    int row = t_row(threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4), q = threadIdx.x % 4;
-    #pragma unroll
-    for (int t = 0; t < K / 8; ++t) {
-        unsigned char* to = tile + t / 2 * 8192 + row * 128 + (((t % 2 * 4 + q) ^ (row % 8)) * 16);
-        const unsigned int* from = &h[8 * t];
-        *(uint4*)to = make_uint4(from[0], from[2], from[4], from[6]);
-        *(uint4*)(to + 1024) = make_uint4(from[1], from[3], from[5], from[7]);
-    }
-}
-
-// The same back.
-template <int K>
-__device__ inline void t_recall(unsigned int (&h)[K], const unsigned char* tile) {
-    int row = t_row(threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4), q = threadIdx.x % 4;
-    #pragma unroll
-    for (int t = 0; t < K / 8; ++t) {
-        const unsigned char* from =
-            tile + t / 2 * 8192 + row * 128 + (((t % 2 * 4 + q) ^ (row % 8)) * 16);
-        uint4 upper = *(const uint4*)from, lower = *(const uint4*)(from + 1024);
-        h[8 * t] = upper.x, h[8 * t + 2] = upper.y, h[8 * t + 4] = upper.z, h[8 * t + 6] = upper.w;
-        h[8 * t + 1] = lower.x, h[8 * t + 3] = lower.y, h[8 * t + 5] = lower.z;
-        h[8 * t + 7] = lower.w;
-    }
-}
-
-// One bit per activation of a relu: whether it is positive. Bits 15 - i and 31 - i of word w are
-// those of pair 16 w + i.
-template <int K, int M>
-__device__ inline void t_signs(const unsigned int (&h)[K], unsigned int (&positive)[M]) {
-    #pragma unroll
-    for (int i = 0; i < K; ++i) {
-        // No half is above 0x7f80: sums stay within their halves.
-        positive[i / 16] |= (h[i] + 0x7fff7fffu & 0x80008000u) >> i % 16;
-    }
-    // Else the compiler puts words together late, and their parts fill the registers meanwhile.
-    #pragma unroll
-    for (int i = 0; i < M; ++i) asm volatile("" : "+r"(positive[i]));
-}
-
-// The same in the columns' own order, 4 bytes at a time.
-template <int K>
-__device__ inline void t_keep_plain(const unsigned int (&x)[K], unsigned char* tile) {
-    int row = t_row(threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4), q = threadIdx.x % 4;
-    #pragma unroll
-    for (int k = 0; k < K / 4; ++k) {
-        #pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            int chunk = (2 * k + half) % 8;
-            unsigned char* to = tile + k / 4 * 8192 + row * 128 + (chunk ^ (row % 8)) * 16 + q * 4;
-            *(unsigned int*)to = x[4 * k + 2 * half];
-            *(unsigned int*)(to + 1024) = x[4 * k + 2 * half + 1];
-        }
-    }
-}
-
 // What was done in a thread's row: what its mask allowed, and what its heads chose.
 struct TDone {
 #if T_ACTS && !P_CONTINUOUS
@@ -192,8 +134,10 @@ struct TLearn {
     unsigned int image;
     const float* biases;
     unsigned char* tile;
-    // Where groups make the gradients of outer layers: sums of all of them, and this one's observations of the tile.
-    float* edges;
+    // Sums of gradients that groups make themselves: those of outer layers, of all groups; or those of gains and shifts, of
+    // this warp.
+    float* own_gradients;
+    // Where groups make the gradients of outer layers: this one's observations of the tile.
     const unsigned char* obs;
     // Where observations come a tile ahead.
     TNext next;
@@ -346,7 +290,7 @@ __device__ inline void t_learn(TLearn& a, const unsigned int (&below)[K],
             float sums[T_N / 2];
             t_forward<L>(a.image, below, sums);
 #if T_EDGES
-            edges.load(t_edges(a.edges));
+            edges.load(t_edges(a.own_gradients));
 #endif
             // Where observations do not come ahead, registers do not suffice for it: then products wait for each other.
             if constexpr (T_ROLE == 2 && T_AHEAD) t_value_loss(a, known, sums, d);
@@ -354,7 +298,7 @@ __device__ inline void t_learn(TLearn& a, const unsigned int (&below)[K],
         }
 #if T_EDGES
         t_meet(threadIdx.x / 128);
-        t_edge_outputs(edges, t_edges(a.edges), t_stage(a.image), a.outs - threadIdx.x % 128 / 32 * 16 * T_STRIDE);
+        t_edge_outputs(edges, t_edges(a.own_gradients), t_stage(a.image), a.outs - threadIdx.x % 128 / 32 * 16 * T_STRIDE);
         t_meet(threadIdx.x / 128);
 #else
         t_keep_plain(d, a.tile + t_outputs_at(L));
@@ -368,7 +312,14 @@ __device__ inline void t_learn(TLearn& a, const unsigned int (&below)[K],
         // What the loss needs is on its way meanwhile.
         if constexpr (L == T_DEPTH - 1) a.known = t_known(a), a.done = t_done(a);
 #endif
+#if T_NORMED
+        float2 inverse = t_normalise<L>(sums, a.biases + t_bias_at(L));
+        t_normed_epilogue(sums, a.biases + t_norm_at(L), h, [&](const unsigned int* part, int t) {
+            t_keep_part(part, a.tile + t_units_at(L), t);
+        });
+#else
         t_epilogue(sums, a.biases + t_bias_at(L), h);
+#endif
 #if T_AHEAD
         if constexpr (L == 0) t_turn(a.next);
 #endif
@@ -376,6 +327,11 @@ __device__ inline void t_learn(TLearn& a, const unsigned int (&below)[K],
         unsigned int positive[(t_out(L) / 4 + 15) / 16] = {};
         if (!T_TANH) t_signs(h, positive);
         t_learn<L + 1>(a, h, sums);
+#if T_NORMED
+        TNormed normed = {a.biases + t_norm_at(L), inverse, a.tile + t_units_at(L), a.tile + t_inputs_at(L + 1),
+                          a.own_gradients + 2 * t_bias_at(L)};
+        t_norm_back<L>(normed, positive, sums, h);
+#else
         // Activations themselves would fill the registers of large towers: relu needs a bit of each, tanh reads
         // them again.
         if constexpr (T_TANH && !T_LEARNERS) t_recall_activations<L>(a, h);
@@ -391,6 +347,7 @@ __device__ inline void t_learn(TLearn& a, const unsigned int (&below)[K],
                                 bits & 0x80000000u >> i % 16 ? sums[at + 1] : 0.0f);
             }
         }
+#endif
 #if T_EDGES
         if constexpr (L == 0) return t_stage_keep(h, t_stage(a.image));
         // The first layer's activations are back by the time that their gradients are there.

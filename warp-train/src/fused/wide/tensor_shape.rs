@@ -2,6 +2,7 @@
 
 use super::network::{Role, Tower};
 use super::text::list;
+use crate::model::LAYER_NORM_EPSILON;
 use std::fmt::Write;
 
 /// Rows of a tile on tensor cores.
@@ -67,7 +68,10 @@ impl TensorShape {
         let narrow = shape.widths[1..].iter().chain([&shape.outputs]).all(|width| *width <= 64);
         let sums = shape.widths.iter().map(|width| width / 2 + 4).sum::<usize>();
         let learners = LEARNERS.iter().find(|(learners, most)| {
-            sums <= *most && shape.gradient_bytes(*learners) + fixed_of_gradients <= shared_bytes
+            let has_registers = *learners == 2 || tower.norms.is_empty();
+            has_registers
+                && sums <= *most
+                && shape.gradient_bytes(*learners) + fixed_of_gradients <= shared_bytes
         });
         shape.learners = learners.map(|(learners, _)| *learners).filter(|_| narrow);
         let with = Self { ahead: true, ..shape.clone() };
@@ -83,7 +87,8 @@ impl TensorShape {
     /// Whether the first of two passes has room to make the gradients of outer layers itself: registers where
     /// observations and outputs are few, shared memory for the rows next to them.
     fn has_room_for_edges(&self, shared_bytes: usize) -> bool {
-        let few = self.tower.hidden.len() > 1
+        let few = self.tower.norms.is_empty()
+            && self.tower.hidden.len() > 1
             && self.tower.hidden[0].n_in < MOST_AT_EDGES
             && self.outputs <= MOST_AT_EDGES;
         let with = Self { edges: true, ..self.clone() };
@@ -121,16 +126,27 @@ impl TensorShape {
         self.layers().map(|l| 2 * self.widths[l] * self.outputs_of(l)).sum()
     }
 
-    /// Biases, padded.
-    pub(super) fn biases(&self) -> usize {
-        self.layers().map(|l| self.outputs_of(l)).sum()
+    /// Biases, and gains and shifts of hidden layers that are normalised, padded.
+    pub(super) fn vectors(&self) -> usize {
+        self.layers().map(|l| self.outputs_of(l)).sum::<usize>() + self.norms()
+    }
+
+    /// Gains and shifts, padded.
+    fn norms(&self) -> usize {
+        2 * self.normed().sum::<usize>()
+    }
+
+    /// Outputs of the hidden layers that are normalised, padded.
+    fn normed(&self) -> impl Iterator<Item = usize> {
+        self.widths[1..].iter().copied().take(self.tower.norms.len())
     }
 
     /// Bytes kept of a tile between the two passes.
     pub(super) fn kept_bytes(&self) -> usize {
         let blocks = |columns: usize| columns.div_ceil(64);
         let all = self.kept().map(|l| blocks(self.widths[l]) + blocks(self.outputs_of(l)));
-        all.sum::<usize>() * BLOCK
+        let units = self.normed().map(blocks);
+        all.chain(units).sum::<usize>() * BLOCK
     }
 
     /// Layers whose gradients the second pass makes.
@@ -138,10 +154,11 @@ impl TensorShape {
         if self.edges { 1..self.widths.len() - 1 } else { self.layers() }
     }
 
-    /// Numbers of the sums of a group that makes gradients of outer layers.
-    pub(super) fn edge_sums(&self) -> usize {
+    /// Numbers of the sums of gradients that a group of the first pass makes itself: of outer layers, or of gains and
+    /// shifts, of each of its four warps.
+    pub(super) fn own_gradients(&self) -> usize {
         if !self.edges {
-            return 0;
+            return 4 * self.norms();
         }
         let eights = |columns: usize| columns.div_ceil(8);
         let last = self.widths[self.widths.len() - 1] / 64 + 1;
@@ -154,7 +171,7 @@ impl TensorShape {
     pub(super) fn act_bytes(&self) -> usize {
         // 16 rows of observations, then of outputs, for each of eight warps.
         let row = (2 * self.widths[0] + 16).max(4 * (self.outputs + 2));
-        self.image_bytes() + 4 * self.biases() + 8 * 16 * row
+        self.image_bytes() + 4 * self.vectors() + 8 * 16 * row
     }
 
     /// Whether that kernel has room for [`TensorShape::obs_sums_bytes`] more.
@@ -179,15 +196,16 @@ impl TensorShape {
         let stages = 2 * 128 * self.widths[1].max(self.widths[self.widths.len() - 1]);
         let outputs = 128 * 4 * (self.outputs + 2);
         let observations = 2 * 128 * self.tower.hidden[0].n_in.div_ceil(8) * 16;
-        self.image_bytes() + stages + 4 * self.biases() + outputs + sums + observations
+        self.image_bytes() + stages + 4 * self.vectors() + outputs + sums + observations
     }
 
     /// Shared memory of a pass that does all, with so many groups that learn.
     pub(super) fn gradient_bytes(&self, learners: usize) -> usize {
-        // 64 rows of outputs, and sums of losses; ones that all groups share.
+        // 64 rows of outputs, sums of losses and of gradients of gains and shifts; ones that all groups share.
         let ahead = if self.ahead { self.widths[0].div_ceil(64) * BLOCK } else { 0 };
-        let of_group = self.kept_bytes() + ahead + 64 * 4 * (self.outputs + 2) + 128 * 5 * 4;
-        self.image_bytes() + 4 * self.biases() + learners * of_group + ONES
+        let sums = 128 * 5 * 4 + 4 * 4 * self.norms();
+        let of_group = self.kept_bytes() + ahead + 64 * 4 * (self.outputs + 2) + sums;
+        self.image_bytes() + 4 * self.vectors() + learners * of_group + ONES
     }
 
     /// Shared memory of the second pass.
@@ -240,6 +258,8 @@ impl TensorShape {
             Role::Critic => 2,
         };
         let reals = tower.layers().map(|layer| layer.n_in);
+        // No list of C is empty.
+        let gains = tower.norms.iter().chain(tower.norms.is_empty().then_some(&0));
         for (name, value) in [
             ("DEPTH", tower.hidden.len().to_string()),
             ("BLOCKS", self.blocks().to_string()),
@@ -255,6 +275,9 @@ impl TensorShape {
             ("GAP", tower.gap.to_string()),
             ("ROLE", role.to_string()),
             ("TANH", u8::from(tanh).to_string()),
+            ("NORMED", u8::from(!tower.norms.is_empty()).to_string()),
+            ("GAINS", list(gains.map(|at| format!("{at}u")))),
+            ("EPSILON", format!("{LAYER_NORM_EPSILON:e}f")),
         ] {
             let _ = writeln!(text, "#define T_{name} {value}");
         }
@@ -282,7 +305,7 @@ mod tests {
     #[test]
     fn sizes_are_those_of_the_kernels() {
         let shape = TensorShape::new(&tower(71, &[256, 256], 23), 232_448).unwrap();
-        assert_eq!((shape.observation_width(), shape.biases()), (80, 544));
+        assert_eq!((shape.observation_width(), shape.vectors()), (80, 544));
         assert_eq!(shape.image_bytes(), 2 * (80 * 256 + 256 * 256 + 256 * 32));
         assert_eq!((shape.act_bytes(), shape.learn_bytes()), (213_120, 215_680));
         assert_eq!(
@@ -298,12 +321,12 @@ mod tests {
     fn gradients_of_narrow_outer_layers_are_made_in_the_first_pass() {
         let shape = |tower| TensorShape::new(&tower, 232_448).unwrap();
         let found = shape(tower(4, &[256, 256], 2));
-        assert_eq!((found.learn_bytes(), found.edge_sums()), (230_976, 9 * 128 * 4));
+        assert_eq!((found.learn_bytes(), found.own_gradients()), (230_976, 9 * 128 * 4));
         assert_eq!((found.kept_bytes(), found.weights_bytes(), found.jobs()), (65_536, 196_608, 2));
         assert_eq!(found.products(), [8, 16, 256]);
         let others = [tower(16, &[256, 256], 2), tower(4, &[256, 256], 17), tower(4, &[256], 2)];
         for tower in others.into_iter().chain([tower(4, &[64, 64], 2)]) {
-            assert_eq!(shape(tower).edge_sums(), 0);
+            assert_eq!(shape(tower).own_gradients(), 0);
         }
     }
 
@@ -324,6 +347,22 @@ mod tests {
             TensorShape::new(&tower(71, &[64, 64], 23), 166_000).unwrap().learners(),
             Some(2)
         );
+    }
+
+    /// As the kernels' texts say: gains and shifts behind the biases, and what normalisations give behind all else that is
+    /// kept.
+    #[test]
+    fn normalised_layers_have_gains_shifts_and_room() {
+        let shape = |hidden: &[usize]| {
+            let norms = vec![0; hidden.len()];
+            TensorShape::new(&Tower { norms, ..tower(4, hidden, 2) }, 232_448).unwrap()
+        };
+        let small = shape(&[64, 64]);
+        assert_eq!((small.vectors(), small.kept_bytes()), (144 + 256, 8 * BLOCK));
+        assert_eq!((small.learners(), small.gradient_bytes(2)), (Some(2), 185_920));
+        let large = shape(&[256, 256]);
+        assert_eq!((large.own_gradients(), large.makes_edges()), (4 * 1024, false));
+        assert_eq!((large.kept_bytes(), large.learn_bytes()), ((5 + 9 + 8) * BLOCK, 168_512));
     }
 
     #[test]

@@ -193,11 +193,24 @@ __device__ inline void t_write_edges(const TensorWeightsArgs& args, float* to, u
         float sums[4] = {0.0f, 0.0f, 0.0f, 0.0f};
         #pragma unroll 8
         for (unsigned int of = copy; of < args.groups; of += args.copies) {
-            float4 x = ((const float4*)args.edges)[of * T_EDGE_SUMS * 128 + i];
+            float4 x = ((const float4*)args.own_gradients)[of * T_EDGE_SUMS * 128 + i];
             sums[0] += x.x, sums[1] += x.y, sums[2] += x.z, sums[3] += x.w;
         }
         #pragma unroll
         for (int e = 0; e < 4; ++e) t_write_edge(to, i / 128, i % 128, e, sums[e]);
+    }
+}
+#endif
+#if T_NORMED
+// The same for gains and shifts, which every warp has sums of.
+__device__ inline void t_write_norms(const TensorWeightsArgs& args, float* to, unsigned int job,
+                                     unsigned int copy) {
+    for (unsigned int i = job * T_MULTIPLIERS + threadIdx.x; i < T_NORMS; i += T_JOBS * T_MULTIPLIERS) {
+        int place = t_norm_place((int)i);
+        float sum = 0.0f;
+        #pragma unroll 8
+        for (unsigned int of = copy; of < 4 * args.groups; of += args.copies) sum += args.own_gradients[of * T_NORMS + i];
+        if (place >= 0) to[place] = sum;
     }
 }
 #endif
@@ -227,6 +240,8 @@ extern "C" __global__ __cluster_dims__(T_CLUSTER, 1, 1) __launch_bounds__(T_MULT
                   (unsigned int)((unsigned long long)tiles * (copy + 1) / args.copies)};
 #if T_EDGES
     if (threadIdx.x < T_MULTIPLIERS) t_write_edges(args, partial.to, job, copy);
+#elif T_NORMED
+    if (threadIdx.x < T_MULTIPLIERS) t_write_norms(args, partial.to, job, copy);
 #endif
     t_jobs_from<0>(a, (int)job);
     // The other block may still say that it has read something, in shared memory of this one.

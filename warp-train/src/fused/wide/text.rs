@@ -53,13 +53,15 @@ const TENSOR: &str = include_str!("tensor.cu");
 /// Texts that take long to compile, so each is a unit of its own: acting, and learning in one pass or in two.
 const TENSOR_ACT: &[&str] = &[include_str!("tensor_pack.cu"), include_str!("tensor_act.cu")];
 const TENSOR_AT_ONCE: &[&str] =
-    &[TENSOR_SAMPLES, TENSOR_PARTIAL, include_str!("tensor_gradient.cu")];
-const TENSOR_LEARN: &[&str] = &[TENSOR_SAMPLES, include_str!("tensor_learn.cu")];
+    &[TENSOR_KEPT, TENSOR_NORM, TENSOR_SAMPLES, TENSOR_PARTIAL, include_str!("tensor_gradient.cu")];
+const TENSOR_LEARN: &[&str] =
+    &[TENSOR_KEPT, TENSOR_NORM, TENSOR_SAMPLES, include_str!("tensor_learn.cu")];
 const TENSOR_WEIGHTS: &[&str] = &[TENSOR_PARTIAL, include_str!("tensor_weights.cu")];
 /// The same where the first pass makes the gradients of outer layers.
 const EDGES_LEARN: &[&str] = &[
     TENSOR_EDGES,
     include_str!("tensor_edge_sums.cu"),
+    TENSOR_KEPT,
     TENSOR_SAMPLES,
     include_str!("tensor_learn.cu"),
 ];
@@ -70,6 +72,8 @@ const EDGES_WEIGHTS: &[&str] = &[
     include_str!("tensor_weights.cu"),
 ];
 const TENSOR_EDGES: &str = include_str!("tensor_edges.cu");
+const TENSOR_KEPT: &str = include_str!("tensor_kept.cu");
+const TENSOR_NORM: &str = include_str!("tensor_norm.cu");
 const TENSOR_SAMPLES: &str = include_str!("tensor_samples.cu");
 const TENSOR_PARTIAL: &str = include_str!("tensor_partial.cu");
 

@@ -354,7 +354,7 @@ impl WidePolicy {
             image: &tower.image,
             biases: &tower.biases,
             kept: &between.kept,
-            edges: &between.edges,
+            own_gradients: &between.own_gradients,
             parts: &a.losses,
             parts_at: parts_at as u32,
         };
@@ -376,7 +376,7 @@ impl WidePolicy {
             rows: s.chunk as u32,
             copies: s.copies as u32,
             kept: &between.kept,
-            edges: &between.edges,
+            own_gradients: &between.own_gradients,
             groups: 2 * self.first_pass(tower).blocks,
             partial: &a.partial,
             n_parameters: self.network.n_parameters as u32,
