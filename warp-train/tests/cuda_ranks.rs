@@ -285,7 +285,7 @@ fn wide_compiles_for_ranks(keys: &str) -> Result<()> {
     for config in [config(keys)?, of_shards(config(keys)?, 2 * RANKS)] {
         let link = threads(RANKS, Duration::from_secs(1)).swap_remove(0);
         let config = config.on_rank(World::new(0, RANKS, link))?;
-        let texts = wide_sources(&config)?;
+        let texts = wide_sources(&config, None)?;
         let kernel = |source: &Source| source.text.contains("void all_gather(");
         if texts.iter().filter(|(source, _)| kernel(source)).count() != config.policies.len() {
             return Err("each policy needs a kernel that gathers".into());

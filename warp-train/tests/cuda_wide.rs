@@ -7,13 +7,13 @@ mod cuda_cases;
 
 use cuda_cases::{
     Case, MASKS, NEAR, NEAR_IN_MINIBATCHES, NO_HIDDEN_LAYER, ODD_WIDTHS, Result, SHARED_GAUSSIAN,
-    STEPS, check, check_figure, near_in_bf16, no_compiler, no_device, on_gpu, resumes_in_bf16,
-    schedules_end_as_numbers, steps,
+    STEPS, check, check_figure, near_in_bf16, no_compiler, no_device, on_gpu, registry,
+    resumes_in_bf16, schedules_end_as_numbers, steps,
 };
 use libtest_mimic::{Arguments, Trial};
 use std::process::ExitCode;
 use std::sync::Mutex;
-use warp_func::cuda::{Build, Source, compile};
+use warp_func::cuda::{Build, Source, compile, env_kernels};
 use warp_train::config::TrainConfig;
 use warp_train::native::cuda::{CudaLearner, wide_sources};
 
@@ -130,7 +130,7 @@ const SHARDS_IN_MINIBATCHES: [Case; 2] = [
 
 /// Networks that run as whole towers in fp32: several tiles of rows and of samples a block, some of them
 /// not full, layers of several widths, a box.
-const WHOLE: [Case; 5] = [
+const WHOLE: [Case; 6] = [
     (
         "whole towers, three layers",
         "env_id = \"cartpole\"\nnum_envs = 2900\nnum_steps = 13\nhidden = [64, 32, 64]\n\
@@ -156,6 +156,11 @@ const WHOLE: [Case; 5] = [
         "whole towers, narrow layers, masks, more samples than groups take at once",
         "env_id = \"covid19\"\nnum_envs = 50\nnum_steps = 15\nhidden = [40, 24]\nnum_minibatches = 1\n\
          update_epochs = 1\nnorm_obs = true",
+    ),
+    (
+        "whole towers, rollouts of more replicas than groups take at once",
+        "env_id = \"cartpole\"\nnum_envs = 17100\nnum_steps = 6\nhidden = [96, 33]\nlayer_norm = true\n\
+         num_minibatches = 1\nupdate_epochs = 1\nnorm_obs = true\n[env]\nepisode_length = 4",
     ),
 ];
 
@@ -323,9 +328,11 @@ fn some_units() -> Result<Vec<Unit>> {
     let some = some.chain(&SHARDS).chain(&SHARDS_IN_MINIBATCHES);
     let some = some.chain(&NORMED[1..3]).chain([&very_wide]);
     let some = some.flat_map(|case| [(*case, "fp16"), (*case, "fp32")]);
-    let mut units: Vec<Unit> = Vec::new();
+    let (registry, mut units) = (registry(), Vec::<Unit>::new());
     for ((name, keys), precision) in some.chain(in_bf16().into_iter().map(|case| (case, "bf16"))) {
-        for (source, build) in wide_sources(&config(keys, precision)?)? {
+        let config = config(keys, precision)?;
+        let env = registry.get(&config.run.env_id)?.blueprint(&config.env)?;
+        for (source, build) in wide_sources(&config, Some(&env_kernels(&env)?))? {
             if !units.iter().any(|(_, known, how)| (known, *how) == (&source, build)) {
                 units.push((format!("{name}, {precision}"), source, build));
             }

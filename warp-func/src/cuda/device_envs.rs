@@ -1,6 +1,7 @@
 //! Environments on a GPU, as learners on it see them.
 
 use super::env::CudaVecEnv;
+use super::env_kernels::EnvKernels;
 use super::kernels::Kernels;
 use crate::error::Result;
 use crate::vec_env::VecEnv;
@@ -16,6 +17,11 @@ pub trait DeviceEnvs: VecEnv {
 
     /// `run_step`: the device's counter of steps, u32 `[1]`.
     fn run_step_array(&self) -> &DeviceArray;
+
+    /// The environment's source code, for kernels that step replicas themselves; nothing where something else steps them.
+    fn body(&self) -> Option<&EnvKernels> {
+        None
+    }
 
     /// Starts a step of every replica with the actions on the device.
     ///
@@ -62,6 +68,9 @@ impl DeviceEnvs for CudaVecEnv {
     }
     fn run_step_array(&self) -> &DeviceArray {
         CudaVecEnv::run_step_array(self)
+    }
+    fn body(&self) -> Option<&EnvKernels> {
+        Some(self.text())
     }
     fn start_step(&mut self) -> Result<()> {
         CudaVecEnv::start_step(self)

@@ -50,7 +50,7 @@ pub fn units(config: &TrainConfig, env: &EnvKernels, info: &DeviceInfo) -> Resul
         Path::Team => released(small::team_sources(config, env)),
         Path::Wide => {
             let backend = NetworkBackend { tensor_cores: !is_exact(config), foreign: None };
-            let texts = WideText::of_all(config, Machine::of(info), backend)?;
+            let texts = WideText::of_all(config, Machine::of(info), backend, Some(env))?;
             let units = texts.iter().flat_map(WideText::units);
             units.map(|(unit, build)| (unit.clone(), build)).collect()
         }

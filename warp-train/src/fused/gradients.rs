@@ -153,7 +153,7 @@ impl CudaGradients {
         let backend = NetworkBackend { tensor_cores, foreign };
         let (number, machine) =
             (PolicyNumber { index: policy, first_agent: 0 }, Machine::of(envs.gpu().info()));
-        let text = WideText::new(&config, number, machine, backend)?;
+        let text = WideText::new(&config, number, machine, backend, None)?;
         let units: Vec<_> = text.units().collect();
         config.world.first_then_others("compiled kernels", || kernels.compile_all(&units))??;
         let joining = Joining::new(envs.gpu(), &config.world);

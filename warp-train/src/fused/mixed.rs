@@ -51,7 +51,7 @@ pub(super) fn units(config: &TrainConfig, info: &DeviceInfo) -> Result<Vec<(Sour
             units.extend(exact(sources_of(config, setting, cuda::Machine::of(info))?));
         } else {
             let number = PolicyNumber { index, first_agent };
-            let text = WideText::new(config, number, Machine::of(info), backend(config))?;
+            let text = WideText::new(config, number, Machine::of(info), backend(config), None)?;
             units.extend(text.units().map(|(unit, build)| (unit.clone(), build)));
         }
         first_agent += plan.n_agents() as u32;
@@ -80,7 +80,7 @@ impl MixedLearner {
                 Policy::Replay(Box::new(Member::new(configs, setting, &[envs], &joining)?))
             } else {
                 let number = PolicyNumber { index, first_agent };
-                let text = WideText::new(config, number, machine, backend)?;
+                let text = WideText::new(config, number, machine, backend, None)?;
                 let kernels = envs.kernels().clone();
                 let policy = WidePolicy::new(config, index, text, &kernels, envs, &joining, None)?;
                 Policy::Rollouts(Box::new(policy))

@@ -238,6 +238,7 @@ kernel_args! {
         obs: &mut [u8], masks: &mut [u8], weights: &mut [u8], factors: &[f32], sums_obs: i32,
         seen: &mut [WideDistances],
     }
+    pub(super) struct TensorRolloutArgs { act: {TensorActArgs}, outcome: {OutcomeArgs}, steps: u32 }
     pub(super) struct TensorLearnArgs {
         settings: &[WideSettings], state: &[WideState], order: &[u32], first: u32, rows: u32,
         obs: &[u8], from: {WideSamples}, parameters: &[f32], image: &[u8], biases: &[f32],
@@ -358,7 +359,7 @@ const GENERAL: [CStruct; 35] = [
     DescendArgs::ARGS,
 ];
 
-const NETWORKS: [CStruct; 18] = [
+const NETWORKS: [CStruct; 19] = [
     LayerArgs::ARGS,
     LayerInputsArgs::ARGS,
     LayerWeightsArgs::ARGS,
@@ -367,6 +368,7 @@ const NETWORKS: [CStruct; 18] = [
     FusedLearnArgs::ARGS,
     PackArgs::ARGS,
     TensorActArgs::ARGS,
+    TensorRolloutArgs::ARGS,
     TensorGradientArgs::ARGS,
     TensorLearnArgs::ARGS,
     TensorWeightsArgs::ARGS,

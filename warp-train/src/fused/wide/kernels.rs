@@ -46,6 +46,8 @@ kernels! {
     FusedLearnKernels { fused_learn }
     /// Weights for tensor cores, and whole towers that act on them; a unit by itself, as the next two.
     TensorActKernels { pack, tensor_act }
+    /// Whole rollouts.
+    TensorRolloutKernels { tensor_rollout }
     /// Learning on them in one pass ..
     TensorGradientKernels { tensor_gradient }
     /// .. or the first of two.

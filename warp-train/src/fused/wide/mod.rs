@@ -84,7 +84,7 @@ impl WideLearner {
     ) -> Result<Self> {
         let kernels = envs.kernels();
         let machine = Machine::of(envs.gpu().info());
-        let texts = WideText::of_all(config, machine, backend)?;
+        let texts = WideText::of_all(config, machine, backend, envs.body())?;
         // All at once, which policies would else have done one after the other.
         let units = texts.iter().flat_map(WideText::units).collect::<Vec<_>>();
         let compile = || kernels.compile_all(&units);
@@ -305,6 +305,13 @@ fn outcome(policy: &WidePolicy, t: usize, first: bool, envs: &dyn DeviceEnvs) ->
 
 /// Starts a rollout.
 fn collect(policies: &[WidePolicy], n_steps: usize, envs: &mut dyn DeviceEnvs) -> Result<()> {
+    if let [policy] = policies
+        && let Some(rollout) = &policy.own_rollout
+        && let Some(envs) = envs.as_cuda()
+    {
+        policy.roll_out(rollout, envs)?;
+        return policy.finish_rollout();
+    }
     let device = envs.gpu().clone();
     let numbered = || policies.iter().enumerate();
     for t in 0..n_steps {

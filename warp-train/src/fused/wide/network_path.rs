@@ -2,7 +2,7 @@
 
 use super::fused::{FusedShape, SharedMemory};
 use super::layers::Product;
-use super::network::WideNetwork;
+use super::network::{Role, Tower, WideNetwork};
 use super::tensor_shape::TensorShape;
 use super::text;
 use super::tiled_shape::TiledShape;
@@ -14,7 +14,7 @@ use crate::fused::policy_number::PolicyNumber;
 use crate::model::{Init, NetworkConfig};
 use crate::network::foreign::MakeForeign;
 use warp_data::cuda::DeviceInfo;
-use warp_func::cuda::{Build, Source};
+use warp_func::cuda::{Build, EnvKernels, Source};
 
 /// How a policy's network runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,6 +84,16 @@ impl NetworkPath {
         has_room && plan.config.norm_obs
     }
 
+    /// Whether a rollout of `plan` in environments with the code `body` is one launch of a tower on tensor cores: for agents
+    /// that are alone in their replicas, each stepped by a thread, with nothing to do between steps.
+    fn rolls_out(&self, config: &TrainConfig, plan: &PolicyPlan, body: &EnvKernels) -> bool {
+        let (spec, keys) = (&config.spec, &plan.config);
+        let is_alone = spec.groups.len() == 1 && spec.n_agents() == 1 && config.policies.len() == 1;
+        let selects = keys.neg_pos_env_ratio.is_some();
+        let sums_between = keys.norm_obs && !self.sums_obs(plan);
+        body.team == 1 && is_alone && !plan.is_mortal(spec) && !selects && !sums_between
+    }
+
     /// The towers on tensor cores.
     pub(super) fn shapes(&self) -> &[TensorShape] {
         match self {
@@ -102,10 +112,12 @@ pub(in super::super) struct WideText {
     pub(super) general: Vec<Source>,
     /// Units of each tower on tensor cores, or of all towers' layers, in the release build.
     pub(super) towers: Vec<Vec<Source>>,
+    /// That of whole rollouts, where they are one launch.
+    pub(super) rollout: Option<Source>,
 }
 
 impl WideText {
-    /// Of a policy of `config`.
+    /// Of a policy of `config`, in environments with the code `body` if kernels step them.
     ///
     /// # Errors
     /// A network that can't be built.
@@ -114,6 +126,7 @@ impl WideText {
         number: PolicyNumber,
         machine: Machine,
         backend: NetworkBackend,
+        body: Option<&EnvKernels>,
     ) -> Result<Self> {
         let plan = &config.policies[number.index];
         // Names and shapes alone count here, and orthogonal weights take long to make.
@@ -132,7 +145,11 @@ impl WideText {
             NetworkPath::Tiled(shape) => vec![text::tiled(config, number, &network, shape)],
             path => path.shapes().iter().map(tower).collect(),
         };
-        Ok(Self { network, path, general, towers })
+        let rollout = body.filter(|body| path.rolls_out(config, plan, body)).and_then(|body| {
+            let (shape, _) = path.shapes().iter().zip(&network.towers).find(acts)?;
+            Some(text::tensor_rollout(config, number, &network, shape, sums_obs, body))
+        });
+        Ok(Self { network, path, general, towers, rollout })
     }
 
     /// Those of all policies of `config`, in their order.
@@ -143,12 +160,13 @@ impl WideText {
         config: &TrainConfig,
         machine: Machine,
         backend: NetworkBackend,
+        body: Option<&EnvKernels>,
     ) -> Result<Vec<Self>> {
         let mut first_agent = 0;
         let text = |index: usize| {
             let number = PolicyNumber { index, first_agent };
             first_agent += config.policies[index].n_agents() as u32;
-            Self::new(config, number, machine, backend)
+            Self::new(config, number, machine, backend, body)
         };
         (0..config.policies.len()).map(text).collect()
     }
@@ -156,17 +174,23 @@ impl WideText {
     /// All units.
     pub(in super::super) fn units(&self) -> impl Iterator<Item = (&Source, Build)> {
         let general = self.general.iter().map(|unit| (unit, Build::Parity));
-        general.chain(self.towers.iter().flatten().map(|unit| (unit, Build::Release)))
+        let released = self.towers.iter().flatten().chain(&self.rollout);
+        general.chain(released.map(|unit| (unit, Build::Release)))
     }
 }
 
-/// The translation units that `config` has compiled for an H200.
+/// Whether a tower acts.
+fn acts((_, tower): &(&TensorShape, &Tower)) -> bool {
+    tower.role != Role::Critic
+}
+
+/// The translation units that `config` has compiled for an H200, in environments with the code `body` if kernels step them.
 ///
 /// # Errors
 /// A network that can't be built.
-pub fn sources(config: &TrainConfig) -> Result<Vec<(Source, Build)>> {
+pub fn sources(config: &TrainConfig, body: Option<&EnvKernels>) -> Result<Vec<(Source, Build)>> {
     let backend = NetworkBackend { tensor_cores: !is_exact(config), foreign: None };
-    let texts = WideText::of_all(config, Machine::H200, backend)?;
+    let texts = WideText::of_all(config, Machine::H200, backend, body)?;
     let units = texts.iter().flat_map(WideText::units);
     Ok(units.map(|(unit, build)| (unit.clone(), build)).collect())
 }

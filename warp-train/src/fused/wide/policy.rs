@@ -7,7 +7,7 @@ use super::arrays::{Arrays, Sizes};
 use super::kernels::{
     ByLayer, FewKernels, FusedActKernels, FusedLearnKernels, FusedTowers, GeneralKernels,
     LayerKernels, NormKernels, TensorActKernels, TensorGradientKernels, TensorLearnKernels,
-    TensorWeightsKernels, UpdateKernels,
+    TensorRolloutKernels, TensorWeightsKernels, UpdateKernels,
 };
 use super::layer_norm::Norms;
 use super::layers::{Product, acts_few};
@@ -130,6 +130,8 @@ pub(in super::super) struct WidePolicy {
     pub(super) fused: Option<FusedTowers>,
     /// One per tower, or none: in fp32 or layer by layer.
     pub(super) tensor: Vec<TensorTower>,
+    /// Whole rollouts in one launch, where they are.
+    pub(super) own_rollout: Option<TensorRolloutKernels>,
     /// Layers one by one on tensor cores.
     pub(super) tiled: Option<TiledNetwork>,
     pub(super) device: Device,
@@ -160,7 +162,7 @@ impl WidePolicy {
         make_foreign: Option<MakeForeign>,
     ) -> Result<Self> {
         let plan = config.policies[index].clone();
-        let WideText { network, path, general, towers } = text;
+        let WideText { network, path, general, towers, rollout } = text;
         let multiprocessors = kernels.device().info().n_multiprocessors as usize;
         let sizes = Sizes::new(config, &plan, &network, &path, multiprocessors);
         if sizes.cells > u32::MAX as usize {
@@ -218,6 +220,7 @@ impl WidePolicy {
             few,
             fused,
             tensor,
+            own_rollout: rollout.map(|unit| own_rollout(kernels, unit)).transpose()?,
             tiled,
             device,
             normaliser,
@@ -238,6 +241,9 @@ impl WidePolicy {
             (Some(of), _) if of.product == Product::Half => "layer by layer, half precision",
             (Some(_), _) => "layer by layer, fp32",
             _ if self.tensor.is_empty() => "whole networks in fp32",
+            _ if self.own_rollout.is_some() => {
+                "whole networks on tensor cores, rollouts in one launch"
+            }
             _ => "whole networks on tensor cores",
         }
     }
@@ -270,14 +276,29 @@ impl WidePolicy {
 
     /// Blocks for so many rows that act at once: of one tile, if all towers then run at once.
     pub(super) fn blocks_that_act(&self, rows: usize, shape: &TensorShape) -> Launch {
-        let obs_sums_bytes = if self.sizes.obs_blocks > 0 { shape.obs_sums_bytes() } else { 0 };
-        let shared_bytes = shape.act_bytes() + obs_sums_bytes;
+        let shared_bytes = self.bytes_that_act(shape);
         let tiles = rows.div_ceil(TILE_ROWS);
         if tiles * self.tensor.len() > self.device.info().n_multiprocessors as usize {
             return self.two_tiles_a_block(rows, shape, shared_bytes);
         }
         let (blocks, shared_bytes) = (tiles.max(1) as u32, shared_bytes as u32);
         Launch { blocks, threads: 128, shared_bytes, cooperative: false }
+    }
+
+    /// Shared memory of a kernel that acts, and maybe sums what agents see.
+    fn bytes_that_act(&self, shape: &TensorShape) -> usize {
+        let obs_sums_bytes = if self.sizes.obs_blocks > 0 { shape.obs_sums_bytes() } else { 0 };
+        shape.act_bytes() + obs_sums_bytes
+    }
+
+    /// Blocks for so many rows whose rollout is one launch: of one tile, if there is a multiprocessor for each.
+    pub(super) fn blocks_that_roll_out(&self, rows: usize, shape: &TensorShape) -> Launch {
+        let (tiles, multiprocessors) =
+            (rows.div_ceil(TILE_ROWS) as u32, self.device.info().n_multiprocessors);
+        let groups = if tiles > multiprocessors { 2 } else { 1 };
+        let blocks = tiles.div_ceil(groups).clamp(1, multiprocessors);
+        let shared_bytes = self.bytes_that_act(shape) as u32;
+        Launch { blocks, threads: 128 * groups, shared_bytes, cooperative: false }
     }
 
     /// As many blocks as multiprocessors have room for, or fewer where rows are few.
@@ -367,6 +388,11 @@ fn tensor_towers(
 ) -> Result<Vec<TensorTower>> {
     let towers = path.shapes().iter().zip(units);
     towers.map(|(shape, units)| TensorTower::new(kernels, shape, units, sizes.chunk)).collect()
+}
+
+/// The kernel of whole rollouts, of `unit`.
+fn own_rollout(kernels: &Kernels, unit: Source) -> Result<TensorRolloutKernels> {
+    TensorRolloutKernels::of(&compile(kernels, &[unit], Build::Release)?[0])
 }
 
 /// What runs layers one by one on tensor cores, if that is the way, of `units`.

@@ -63,33 +63,10 @@ extern "C" __global__ void wide_act(const ActArgs a) {
     wide_decide(a.step, a.first + i, a.outs + (unsigned long long)i * (P_OUT + 1));
 }
 
-// What came of step t. Where a time limit cut an agent's episode, its last observation is kept in the
-// row's next slot: slots are [P_SLOTS, rows, ...].
+// What came of step t.
 extern "C" __global__ void wide_outcome(const OutcomeArgs a) {
     unsigned int row = blockIdx.x * blockDim.x + threadIdx.x;
-    if (row >= a.rows) return;
-    WidePlace place = wide_place(a.places, row);
-    unsigned long long cell = (unsigned long long)a.t * a.rows + row;
-    bool truncated = a.places->truncated[place.replica] != 0;
-    bool left = place.group->agent_terminated && place.group->agent_terminated[place.row] != 0;
-    a.rewards[cell] = place.group->reward[place.row];
-    a.ended[cell] = a.places->terminated[place.replica] != 0 || truncated || left;
-    a.truncated_values[cell] = 0.0f;
-    if (P_SLOTS == 0) return;
-    if (a.t == 0) {
-        a.cut_count[row] = 0;
-        for (int slot = 0; slot < P_SLOTS; ++slot) {
-            a.cut_cell[(unsigned long long)slot * a.rows + row] = 0xffffffffu;
-        }
-    }
-    if (!truncated || left || a.cut_count[row] >= P_SLOTS) return;
-    unsigned long long slot = (unsigned long long)a.cut_count[row] * a.rows + row;
-    a.cut_count[row] += 1;
-    a.cut_cell[slot] = (unsigned int)cell;
-    const float* last = place.group->final_obs + place.row * P_WIDTH;
-    for (int j = 0; j < P_WIDTH; ++j) {
-        a.cut_obs[slot * P_WIDTH + j] = wide_normalised(last[j], j, a.factors);
-    }
+    if (row < a.rows) wide_keep_outcome(a, a.places, a.t, row);
 }
 
 // Values of some rows, the last column of `outs`, to `values` from `at` on.

@@ -2,15 +2,16 @@
 //! `rollout.cu`.
 
 use super::args::{
-    ActArgs, InputsArgs, OutcomeArgs, ScatterCutArgs, TakeValuesArgs, TensorActArgs, WideDone,
-    WideSeen, WideStep,
+    ActArgs, InputsArgs, OutcomeArgs, ScatterCutArgs, TakeValuesArgs, TensorActArgs,
+    TensorRolloutArgs, WideDone, WideSeen, WideStep,
 };
-use super::network::Role;
+use super::kernels::TensorRolloutKernels;
+use super::network::{Role, Tower};
 use super::policy::{Rows, TensorTower, WidePolicy};
 use crate::error::Result;
 use warp_data::cuda::DeviceArray;
 use warp_func::VecEnv;
-use warp_func::cuda::{DeviceEnvs, KernelArgs, Launch, begin_early, side_by_side};
+use warp_func::cuda::{CudaVecEnv, DeviceEnvs, KernelArgs, Launch, begin_early, side_by_side};
 
 /// What a kernel that acts is to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +66,24 @@ impl WidePolicy {
             self.decide(step, first, rows)?;
         }
         Ok(())
+    }
+
+    /// Starts a whole rollout in one launch.
+    pub(super) fn roll_out(
+        &self,
+        kernels: &TensorRolloutKernels,
+        envs: &mut CudaVecEnv,
+    ) -> Result<()> {
+        let towers = self.tensor.iter().zip(&self.network.towers);
+        let acts = |(tower, of): (_, &Tower)| (of.role != Role::Critic).then_some(tower);
+        let Some(tower) = towers.filter_map(acts).next() else { return Ok(()) };
+        let (rows, steps) = (self.sizes.rows, self.sizes.steps as u32);
+        let act = self.tensor_act_args(tower, Stage::Act, 0, Some(envs));
+        let args = TensorRolloutArgs { act, outcome: self.outcome_args(0), steps };
+        let [tables, arrays, world] = envs.args().clone();
+        let launch = self.blocks_that_roll_out(rows, &tower.shape);
+        kernels.tensor_rollout.launch(&launch, &[world, arrays, tables, args.arg()])?;
+        Ok(envs.tick(steps)?)
     }
 
     /// Draws the actions of `rows` rows from `first` on, whose outputs are the first in `outs`.
@@ -133,8 +152,14 @@ impl WidePolicy {
 
     /// Keeps what came of step `t`.
     pub(in super::super) fn outcome(&self, t: usize) -> Result<()> {
+        let (launch, args) = (Launch::over(self.sizes.rows, 128), self.outcome_args(t));
+        self.kernels.outcome.launch(&launch, &[args.arg()])?;
+        self.note_goals()
+    }
+
+    fn outcome_args(&self, t: usize) -> OutcomeArgs<'_> {
         let (a, s) = (&self.arrays, &self.sizes);
-        let args = OutcomeArgs {
+        OutcomeArgs {
             places: &self.places,
             t: t as u32,
             rows: s.rows as u32,
@@ -145,9 +170,7 @@ impl WidePolicy {
             cut_cell: &a.cut_cell,
             cut_obs: &a.cut_obs,
             factors: &self.normaliser.factors,
-        };
-        self.kernels.outcome.launch(&Launch::over(s.rows, 128), &[args.arg()])?;
-        self.note_goals()
+        }
     }
 
     /// Values of what follows the last step, and of the last observations of truncated episodes.
@@ -198,27 +221,11 @@ impl WidePolicy {
     }
 
     fn tensor_act(&self, stage: Stage, t: usize, envs: Option<&dyn DeviceEnvs>) -> Result<()> {
-        let a = &self.arrays;
-        let step = self.step_of_towers(stage, t, envs);
         let towers = self.tensor.iter().zip(&self.network.towers);
         let towers = towers.filter(|(_, of)| stage.has(of.role));
-        let sums =
-            self.normaliser.sums().filter(|_| stage == Stage::Act && self.sizes.obs_blocks > 0);
         let act = |tower: &TensorTower| -> Result<()> {
-            let args = TensorActArgs {
-                step,
-                stage: stage as i32,
-                given: &a.cut_obs,
-                image: &tower.image,
-                biases: &tower.biases,
-                obs: &a.obs,
-                masks: &a.masks,
-                weights: &a.weights,
-                factors: &self.normaliser.factors,
-                sums_obs: i32::from(sums.is_some()),
-                seen: sums.unwrap_or(&self.normaliser.factors),
-            };
-            let launch = self.blocks_that_act(step.rows as usize, &tower.shape);
+            let args = self.tensor_act_args(tower, stage, t, envs);
+            let launch = self.blocks_that_act(args.step.rows as usize, &tower.shape);
             if stage == Stage::Act && t > 0 {
                 // Weights are loaded during the environment's step.
                 begin_early(&self.device)?;
@@ -226,5 +233,30 @@ impl WidePolicy {
             Ok(tower.acts.tensor_act.launch(&launch, &[args.arg()])?)
         };
         side_by_side(&self.device, towers.map(|(tower, _)| || act(tower)))
+    }
+
+    fn tensor_act_args<'a>(
+        &'a self,
+        tower: &'a TensorTower,
+        stage: Stage,
+        t: usize,
+        envs: Option<&dyn DeviceEnvs>,
+    ) -> TensorActArgs<'a> {
+        let a = &self.arrays;
+        let sums =
+            self.normaliser.sums().filter(|_| stage == Stage::Act && self.sizes.obs_blocks > 0);
+        TensorActArgs {
+            step: self.step_of_towers(stage, t, envs),
+            stage: stage as i32,
+            given: &a.cut_obs,
+            image: &tower.image,
+            biases: &tower.biases,
+            obs: &a.obs,
+            masks: &a.masks,
+            weights: &a.weights,
+            factors: &self.normaliser.factors,
+            sums_obs: i32::from(sums.is_some()),
+            seen: sums.unwrap_or(&self.normaliser.factors),
+        }
     }
 }

@@ -22,19 +22,22 @@ use crate::model::Activation;
 use crate::optimiser::UpdateRule;
 use std::fmt::Write;
 use warp_core::{EnvSpec, LimitEnds};
-use warp_func::cuda::{NEXT_KERNEL, Source};
+use warp_func::cuda::{EnvKernels, NEXT_KERNEL, Source};
 use warp_sample::kernel_text::{SAMPLE_CUH, layout_text};
 
 const STATE: &str = include_str!("state.cu");
 /// What every text begins with.
 const ROWS: [&str; 3] = [NEXT_KERNEL, STATE, include_str!("rows.cu")];
-const GENERAL: [&str; 5] = [
+const GENERAL: [&str; 6] = [
     include_str!("normalise.cu"),
     CELLS,
+    OUTCOME,
     include_str!("rollout.cu"),
     include_str!("selection.cu"),
     include_str!("next_iteration.cu"),
 ];
+/// What is kept of a step.
+const OUTCOME: &str = include_str!("outcome.cu");
 /// In which order cells are looked through.
 pub(super) const CELLS: &str = include_str!("cells.cu");
 /// Minibatches and steps of the optimiser, a unit of their own.
@@ -51,7 +54,11 @@ const FUSED_LEARN: &str = include_str!("fused_learn.cu");
 const HOPPER: &str = include_str!("hopper.cu");
 const TENSOR: &str = include_str!("tensor.cu");
 /// Texts that take long to compile, so each is a unit of its own: acting, and learning in one pass or in two.
-const TENSOR_ACT: &[&str] = &[include_str!("tensor_pack.cu"), include_str!("tensor_act.cu")];
+const TENSOR_ACT: &[&str] =
+    &[include_str!("tensor_pack.cu"), TENSOR_STEP, include_str!("tensor_act.cu")];
+/// The same with the environment's steps in between, behind its text.
+const TENSOR_ROLLOUT: &[&str] = &[OUTCOME, TENSOR_STEP, include_str!("tensor_rollout.cu")];
+const TENSOR_STEP: &str = include_str!("tensor_step.cu");
 const TENSOR_AT_ONCE: &[&str] =
     &[TENSOR_KEPT, TENSOR_NORM, TENSOR_SAMPLES, TENSOR_PARTIAL, include_str!("tensor_gradient.cu")];
 const TENSOR_LEARN: &[&str] =
@@ -150,13 +157,7 @@ pub(super) fn tensor(
     shape: &TensorShape,
     sums_obs: bool,
 ) -> Vec<Source> {
-    let mut text = constants(config, number, network);
-    let _ = writeln!(text, "#define T_SUMS_OBS {}", u8::from(sums_obs));
-    shape.constants(is_tanh(config, number), &mut text);
-    text += &ROWS.join("\n");
-    text += &products(&shape.products());
-    text += HOPPER;
-    text += TENSOR;
+    let text = tower(config, number, network, shape, sums_obs);
     let source =
         |unit: &[&str]| with_samplers("wide_tensor.cu", format!("{text}{}", unit.join("\n")));
     match shape.learners() {
@@ -166,6 +167,39 @@ pub(super) fn tensor(
         }
         None => [TENSOR_ACT, TENSOR_LEARN, TENSOR_WEIGHTS].map(source).to_vec(),
     }
+}
+
+/// The kernel of whole rollouts in which a tower acts, and maybe LOOKS, too, in environments with the code `body`.
+pub(super) fn tensor_rollout(
+    config: &TrainConfig,
+    number: PolicyNumber,
+    network: &WideNetwork,
+    shape: &TensorShape,
+    sums_obs: bool,
+    body: &EnvKernels,
+) -> Source {
+    let text = tower(config, number, network, shape, sums_obs);
+    // A name of the environment's body is none of ours.
+    let own = format!("namespace warp_wide {{\n{text}{}}}\n", TENSOR_ROLLOUT.join("\n"));
+    let Source { text, defines, .. } = body.steps();
+    let source = with_samplers("wide_tensor_rollout.cu", format!("{text}\n{own}"));
+    Source { defines, ..source }
+}
+
+/// What all units of a tower on tensor cores begin with.
+fn tower(
+    config: &TrainConfig,
+    number: PolicyNumber,
+    network: &WideNetwork,
+    shape: &TensorShape,
+    sums_obs: bool,
+) -> String {
+    let mut text = constants(config, number, network);
+    let _ = writeln!(text, "#define T_SUMS_OBS {}", u8::from(sums_obs));
+    shape.constants(is_tanh(config, number), &mut text);
+    text += &ROWS.join("\n");
+    text += &products(&shape.products());
+    text + HOPPER + TENSOR
 }
 
 /// The kernels of all towers' layers on tensor cores, in several units.
