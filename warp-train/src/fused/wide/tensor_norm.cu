@@ -36,11 +36,31 @@ struct TNormed {
     float* gradients;
 };
 
-// Gradients of part t of the activations, in d, to those of what was activated; relu has a bit of each.
+// What a thread has kept of N numbers in parts of 32 columns, 16 numbers each, on its way back: all parts at once where
+// registers suffice, or the next one while one is worked on.
+template <int N>
+struct TRecalled {
+    static constexpr int parts = N / 16;
+    static constexpr bool all = N <= 64;
+    const unsigned char* tile;
+    unsigned int part[all ? parts : 2][8];
+
+    __device__ inline void begin(const unsigned char* kept) {
+        tile = kept;
+        #pragma unroll
+        for (int t = 0; t < (all ? parts : 1); ++t) t_recall_part(part[t], tile, t);
+    }
+    // Parts are asked for in their order.
+    __device__ inline const unsigned int* get(int t) {
+        if (!all && t + 1 < parts) t_recall_part(part[(t + 1) % 2], tile, t + 1);
+        return part[all ? t : t % 2];
+    }
+};
+
+// Gradients of part t of the activations, in d, to those of what was activated, of which tanh needs the activations h and relu
+// a bit.
 template <int N, int M>
-__device__ inline void t_activation_back(const TNormed& a, const unsigned int (&positive)[M], float (&d)[N], int t) {
-    unsigned int h[8];
-    if (T_TANH) t_recall_part(h, a.activations, t);
+__device__ inline void t_activation_back(const unsigned int* h, const unsigned int (&positive)[M], float (&d)[N], int t) {
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
         float &low = d[16 * t + 2 * i], &high = d[16 * t + 2 * i + 1];
@@ -57,11 +77,13 @@ __device__ inline void t_norm_back(const TNormed& a, const unsigned int (&positi
     constexpr float share = 1.0f / t_real_out(L);
     int first = threadIdx.x % 4 * 2;
     float2 sum = {0.0f, 0.0f}, along = {0.0f, 0.0f};
+    TRecalled<N> units, activations;
+    units.begin(a.units);
+    if (T_TANH) activations.begin(a.activations);
     #pragma unroll
     for (int t = 0; t < N / 16; ++t) {
-        t_activation_back(a, positive, d, t);
-        unsigned int unit[8];
-        t_recall_part(unit, a.units, t);
+        const unsigned int* unit = units.get(t);
+        t_activation_back(T_TANH ? activations.get(t) : unit, positive, d, t);
         float of_gains[8], of_shifts[8];
         #pragma unroll
         for (int j = 0; j < 4; ++j) {
@@ -86,10 +108,10 @@ __device__ inline void t_norm_back(const TNormed& a, const unsigned int (&positi
     }
     sum = t_sum_of_rows(sum);
     along = t_sum_of_rows(along);
+    if (!units.all) units.begin(a.units);
     #pragma unroll
     for (int t = 0; t < N / 16; ++t) {
-        unsigned int unit[8];
-        t_recall_part(unit, a.units, t);
+        const unsigned int* unit = units.get(t);
         #pragma unroll
         for (int i = 0; i < 16; ++i) {
             bool upper = i % 4 < 2;
