@@ -192,7 +192,7 @@ const TILED_IN_PARTS: &str = "env_id = \"cartpole\"\nnum_envs = 131000\nnum_step
 
 /// Hidden layers that are normalised: widths that are no multiple of a warp, samples that go through in parts, towers
 /// apart and shared, deviations that are parameters.
-const NORMED: [Case; 4] = [
+const NORMED: [Case; 6] = [
     (
         "layer norm, odd widths, truncations",
         "env_id = \"cartpole\"\nnum_envs = 24\nnum_steps = 12\nhidden = [40, 33, 64]\nlayer_norm = true\n\
@@ -213,6 +213,16 @@ const NORMED: [Case; 4] = [
         "layer norm, samples in parts",
         "env_id = \"cartpole\"\nnum_envs = 17000\nnum_steps = 6\nhidden = [512]\nlayer_norm = true\n\
          algorithm = \"a2c\"\nshared_trunk = true",
+    ),
+    (
+        "layer norm, two blocks a multiprocessor",
+        "env_id = \"cartpole\"\nnum_envs = 2900\nnum_steps = 13\nhidden = [64, 64, 64]\nlayer_norm = true\n\
+         num_minibatches = 1\nupdate_epochs = 1\n[env]\nepisode_length = 9",
+    ),
+    (
+        "layer norm, layers one by one",
+        "env_id = \"cartpole\"\nnum_envs = 24\nnum_steps = 12\nhidden = [300, 40]\nlayer_norm = true\n\
+         num_minibatches = 1\nupdate_epochs = 2\n[env]\nepisode_length = 9",
     ),
 ];
 

@@ -44,7 +44,7 @@ kernels! {
     FusedActKernels { fused_act }
     /// .. and learn.
     FusedLearnKernels { fused_learn }
-    /// Weights for tensor cores, and whole towers that act on them; a unit by itself, as the next two.
+    /// Weights for tensor cores, and whole towers that act on them; a unit by itself, as the next four.
     TensorActKernels { pack, tensor_act }
     /// Whole rollouts.
     TensorRolloutKernels { tensor_rollout }

@@ -2,7 +2,8 @@
 
 use super::fused::{FusedShape, SharedMemory};
 use super::layers::Product;
-use super::network::{Role, Tower, WideNetwork};
+use super::network::WideNetwork;
+use super::rollout::Stage;
 use super::tensor_shape::TensorShape;
 use super::text;
 use super::tiled_shape::TiledShape;
@@ -61,7 +62,7 @@ impl NetworkPath {
     /// For a network whose `rows` act at a time; with `tensor_cores` operands of products may be halves.
     fn new(network: &WideNetwork, rows: usize, machine: Machine, tensor_cores: bool) -> Self {
         let half = tensor_cores && machine.generation >= 8;
-        // Those of towers on tensor cores alone normalise layers.
+        // Neither whole networks in fp32 nor layers one by one on tensor cores are normalised.
         let plain = Some(network).filter(|network| !network.has_norms());
         if !half {
             let fused = plain.and_then(|plain| FusedShape::new(plain, rows, machine.shared));
@@ -88,7 +89,7 @@ impl NetworkPath {
     /// that are alone in their replicas, each stepped by a thread, with nothing to do between steps.
     fn rolls_out(&self, config: &TrainConfig, plan: &PolicyPlan, body: &EnvKernels) -> bool {
         let (spec, keys) = (&config.spec, &plan.config);
-        let is_alone = spec.groups.len() == 1 && spec.n_agents() == 1 && config.policies.len() == 1;
+        let is_alone = spec.n_agents() == 1;
         let selects = keys.neg_pos_env_ratio.is_some();
         let sums_between = keys.norm_obs && !self.sums_obs(plan);
         body.team == 1 && is_alone && !plan.is_mortal(spec) && !selects && !sums_between
@@ -112,7 +113,7 @@ pub(in super::super) struct WideText {
     pub(super) general: Vec<Source>,
     /// Units of each tower on tensor cores, or of all towers' layers, in the release build.
     pub(super) towers: Vec<Vec<Source>>,
-    /// That of whole rollouts, where they are one launch.
+    /// That of whole rollouts, where they are one launch, in the parity build: it steps environments.
     pub(super) rollout: Option<Source>,
 }
 
@@ -146,7 +147,8 @@ impl WideText {
             path => path.shapes().iter().map(tower).collect(),
         };
         let rollout = body.filter(|body| path.rolls_out(config, plan, body)).and_then(|body| {
-            let (shape, _) = path.shapes().iter().zip(&network.towers).find(acts)?;
+            let mut towers = path.shapes().iter().zip(&network.towers);
+            let (shape, _) = towers.find(|(_, tower)| Stage::Act.has(tower.role))?;
             Some(text::tensor_rollout(config, number, &network, shape, sums_obs, body))
         });
         Ok(Self { network, path, general, towers, rollout })
@@ -174,14 +176,9 @@ impl WideText {
     /// All units.
     pub(in super::super) fn units(&self) -> impl Iterator<Item = (&Source, Build)> {
         let general = self.general.iter().map(|unit| (unit, Build::Parity));
-        let released = self.towers.iter().flatten().chain(&self.rollout);
-        general.chain(released.map(|unit| (unit, Build::Release)))
+        let general = general.chain(self.rollout.iter().map(|unit| (unit, Build::Parity)));
+        general.chain(self.towers.iter().flatten().map(|unit| (unit, Build::Release)))
     }
-}
-
-/// Whether a tower acts.
-fn acts((_, tower): &(&TensorShape, &Tower)) -> bool {
-    tower.role != Role::Critic
 }
 
 /// The translation units that `config` has compiled for an H200, in environments with the code `body` if kernels step them.

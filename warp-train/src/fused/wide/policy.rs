@@ -36,7 +36,7 @@ use warp_func::cuda::{
     begin_early, side_by_side,
 };
 
-/// A tower on tensor cores: its kernels, its weights as halves, its biases.
+/// A tower on tensor cores: its kernels, its weights as halves, its biases with gains and shifts behind them.
 #[derive(Debug)]
 pub(super) struct TensorTower {
     pub(super) shape: TensorShape,
@@ -55,19 +55,25 @@ impl TensorTower {
         let learns = match &modules[1..] {
             [learns, weights] => {
                 let bytes = chunk.div_ceil(TILE_ROWS) * shape.kept_bytes();
-                let groups = 2 * device.info().n_multiprocessors as usize;
+                let groups = shape.most_groups(device.info().n_multiprocessors as usize);
                 TensorLearns::TwoPasses {
                     learns: TensorLearnKernels::of(learns)?,
                     weights: TensorWeightsKernels::of(weights)?,
-                    between: BetweenPasses {
+                    between: Box::new(BetweenPasses {
                         kept: DeviceArray::zeros(device, "kept", U8, &[bytes])?,
+                        units: DeviceArray::zeros(
+                            device,
+                            "normalised layers",
+                            U8,
+                            &[groups * shape.units_bytes()],
+                        )?,
                         own_gradients: DeviceArray::zeros(
                             device,
                             "gradients of the first pass",
                             F32,
                             &[groups * shape.own_gradients()],
                         )?,
-                    },
+                    }),
                 }
             }
             rest => TensorLearns::AtOnce(TensorGradientKernels::of(&rest[0])?),
@@ -84,7 +90,11 @@ pub(super) enum TensorLearns {
     /// In one pass.
     AtOnce(TensorGradientKernels),
     /// To the gradients of layers, and from there to those of weights.
-    TwoPasses { learns: TensorLearnKernels, weights: TensorWeightsKernels, between: BetweenPasses },
+    TwoPasses {
+        learns: TensorLearnKernels,
+        weights: TensorWeightsKernels,
+        between: Box<BetweenPasses>,
+    },
 }
 
 /// What the first of two passes leaves for the second.
@@ -92,6 +102,8 @@ pub(super) enum TensorLearns {
 pub(super) struct BetweenPasses {
     /// Activations and gradients of a chunk.
     pub(super) kept: DeviceArray,
+    /// What normalisations give of a tile, of each group of warps.
+    pub(super) units: DeviceArray,
     /// Sums of gradients that the first pass makes itself, of each group of warps: of outer layers, or of gains and shifts;
     /// none where the second pass makes all.
     pub(super) own_gradients: DeviceArray,
@@ -131,7 +143,7 @@ pub(in super::super) struct WidePolicy {
     /// One per tower, or none: in fp32 or layer by layer.
     pub(super) tensor: Vec<TensorTower>,
     /// Whole rollouts in one launch, where they are.
-    pub(super) own_rollout: Option<TensorRolloutKernels>,
+    pub(super) whole_rollout: Option<TensorRolloutKernels>,
     /// Layers one by one on tensor cores.
     pub(super) tiled: Option<TiledNetwork>,
     pub(super) device: Device,
@@ -220,7 +232,7 @@ impl WidePolicy {
             few,
             fused,
             tensor,
-            own_rollout: rollout.map(|unit| own_rollout(kernels, unit)).transpose()?,
+            whole_rollout: rollout.map(|unit| whole_rollout(kernels, unit)).transpose()?,
             tiled,
             device,
             normaliser,
@@ -241,7 +253,7 @@ impl WidePolicy {
             (Some(of), _) if of.product == Product::Half => "layer by layer, half precision",
             (Some(_), _) => "layer by layer, fp32",
             _ if self.tensor.is_empty() => "whole networks in fp32",
-            _ if self.own_rollout.is_some() => {
+            _ if self.whole_rollout.is_some() => {
                 "whole networks on tensor cores, rollouts in one launch"
             }
             _ => "whole networks on tensor cores",
@@ -309,8 +321,8 @@ impl WidePolicy {
         shared_bytes: usize,
     ) -> Launch {
         let blocks = rows.div_ceil(2 * TILE_ROWS) as u32;
-        let most = self.device.info().n_multiprocessors * shape.blocks() as u32;
-        let blocks = blocks.clamp(1, most);
+        let most = shape.most_groups(self.device.info().n_multiprocessors as usize) / 2;
+        let blocks = blocks.clamp(1, most as u32);
         Launch { blocks, threads: 256, shared_bytes: shared_bytes as u32, cooperative: false }
     }
 
@@ -390,9 +402,9 @@ fn tensor_towers(
     towers.map(|(shape, units)| TensorTower::new(kernels, shape, units, sizes.chunk)).collect()
 }
 
-/// The kernel of whole rollouts, of `unit`.
-fn own_rollout(kernels: &Kernels, unit: Source) -> Result<TensorRolloutKernels> {
-    TensorRolloutKernels::of(&compile(kernels, &[unit], Build::Release)?[0])
+/// The kernel of whole rollouts, of `unit`: environments step in it as they do in their own.
+fn whole_rollout(kernels: &Kernels, unit: Source) -> Result<TensorRolloutKernels> {
+    TensorRolloutKernels::of(&compile(kernels, &[unit], Build::Parity)?[0])
 }
 
 /// What runs layers one by one on tensor cores, if that is the way, of `units`.

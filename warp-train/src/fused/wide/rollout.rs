@@ -1,12 +1,12 @@
 //! Filling a rollout: what a policy observes and does at every step, and what is kept of it. Host side of
-//! `rollout.cu`.
+//! `rollout.cu` and `tensor_rollout.cu`.
 
 use super::args::{
     ActArgs, InputsArgs, OutcomeArgs, ScatterCutArgs, TakeValuesArgs, TensorActArgs,
     TensorRolloutArgs, WideDone, WideSeen, WideStep,
 };
 use super::kernels::TensorRolloutKernels;
-use super::network::{Role, Tower};
+use super::network::Role;
 use super::policy::{Rows, TensorTower, WidePolicy};
 use crate::error::Result;
 use warp_data::cuda::DeviceArray;
@@ -25,7 +25,7 @@ pub(super) enum Stage {
 
 impl Stage {
     /// Whether a tower takes part.
-    fn has(self, role: Role) -> bool {
+    pub(super) fn has(self, role: Role) -> bool {
         match self {
             Self::Act => role != Role::Critic,
             Self::LastValues | Self::CutValues => role != Role::Actor,
@@ -75,14 +75,14 @@ impl WidePolicy {
         envs: &mut CudaVecEnv,
     ) -> Result<()> {
         let towers = self.tensor.iter().zip(&self.network.towers);
-        let acts = |(tower, of): (_, &Tower)| (of.role != Role::Critic).then_some(tower);
-        let Some(tower) = towers.filter_map(acts).next() else { return Ok(()) };
         let (rows, steps) = (self.sizes.rows, self.sizes.steps as u32);
-        let act = self.tensor_act_args(tower, Stage::Act, 0, Some(envs));
-        let args = TensorRolloutArgs { act, outcome: self.outcome_args(0), steps };
-        let [tables, arrays, world] = envs.args().clone();
-        let launch = self.blocks_that_roll_out(rows, &tower.shape);
-        kernels.tensor_rollout.launch(&launch, &[world, arrays, tables, args.arg()])?;
+        for (tower, _) in towers.filter(|(_, of)| Stage::Act.has(of.role)) {
+            let act = self.tensor_act_args(tower, Stage::Act, 0, Some(envs));
+            let args = TensorRolloutArgs { act, outcome: self.outcome_args(0), steps };
+            let [tables, arrays, run] = envs.args().clone();
+            let launch = self.blocks_that_roll_out(rows, &tower.shape);
+            kernels.tensor_rollout.launch(&launch, &[tables, arrays, run, args.arg()])?;
+        }
         Ok(envs.tick(steps)?)
     }
 

@@ -82,11 +82,13 @@ __host__ __device__ constexpr unsigned int t_outputs_at(int l) {
     return l == 0 ? t_inputs_at(T_DEPTH + 1)
                   : t_outputs_at(l - 1) + (t_keeps(l - 1) ? t_blocks(t_out(l - 1)) * 8192 : 0);
 }
-// What the normalisation of layer l gives, before gains and shifts.
+#define T_KEPT t_outputs_at(T_DEPTH + 1)
+// What the normalisation of layer l gives, before gains and shifts, is kept until the tile's gradients are there, in the same
+// blocks for all tiles of a group.
 __host__ __device__ constexpr unsigned int t_units_at(int l) {
-    return l == 0 ? t_outputs_at(T_DEPTH + 1) : t_units_at(l - 1) + T_NORMED * t_blocks(t_out(l - 1)) * 8192;
+    return l == 0 ? 0 : t_units_at(l - 1) + T_NORMED * t_blocks(t_out(l - 1)) * 8192;
 }
-#define T_KEPT t_units_at(T_DEPTH)
+#define T_UNITS t_units_at(T_DEPTH)
 
 // The place of row r among kept rows: those that neighbouring threads write at once lie 4 apart, so that their swizzled
 // pieces of 16 bytes meet no bank twice.
@@ -273,7 +275,7 @@ __device__ inline bool t_is_real(int column) {
 }
 
 // Layer L's sums, with their biases, of this thread's two rows become numbers with mean 0 and deviation 1; returns one over
-// the deviations.
+// the deviations. Operations that fuse do so in every build, so that what learns finds the numbers of what acted.
 template <int L, int N>
 __device__ inline float2 t_normalise(float (&z)[N], const float* biases) {
     constexpr float share = 1.0f / t_real_out(L);
@@ -290,11 +292,11 @@ __device__ inline float2 t_normalise(float (&z)[N], const float* biases) {
     #pragma unroll
     for (int i = 0; i < N; ++i) {
         float &x = z[i], &to = i % 4 < 2 ? squares.x : squares.y;
-        x = t_is_real<L>(i / 4 * 8 + first + i % 2) ? x - (i % 4 < 2 ? sum.x : sum.y) * share : 0.0f;
-        to += x * x;
+        x = t_is_real<L>(i / 4 * 8 + first + i % 2) ? fmaf(i % 4 < 2 ? sum.x : sum.y, -share, x) : 0.0f;
+        to = fmaf(x, x, to);
     }
     squares = t_sum_of_rows(squares);
-    float2 inverse = {1.0f / sqrtf(squares.x * share + T_EPSILON), 1.0f / sqrtf(squares.y * share + T_EPSILON)};
+    float2 inverse = {rsqrtf(fmaf(squares.x, share, T_EPSILON)), rsqrtf(fmaf(squares.y, share, T_EPSILON))};
     #pragma unroll
     for (int i = 0; i < N; ++i) z[i] *= i % 4 < 2 ? inverse.x : inverse.y;
     return inverse;
@@ -314,7 +316,7 @@ __device__ inline void t_normed_epilogue(const float (&units)[N], const float* g
         for (int i = 0; i < 8; ++i) {
             const float *of = &units[16 * t + 2 * i], *column = gains + 32 * t + i / 2 * 8 + threadIdx.x % 4 * 2;
             float2 gain = *(const float2*)column, shift = *(const float2*)(column + 2 * N);
-            h[8 * t + i] = t_activate(of[0] * gain.x + shift.x, of[1] * gain.y + shift.y);
+            h[8 * t + i] = t_activate(fmaf(of[0], gain.x, shift.x), fmaf(of[1], gain.y, shift.y));
             // Else the compiler has sums of all parts before it packs them, which fill the registers.
             asm volatile("" : "+r"(h[8 * t + i]));
         }

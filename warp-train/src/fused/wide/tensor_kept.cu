@@ -43,7 +43,7 @@ __device__ inline void t_signs(const unsigned int (&h)[K], unsigned int (&positi
     for (int i = 0; i < M; ++i) asm volatile("" : "+r"(positive[i]));
 }
 
-// The same in the columns' own order, 4 bytes at a time.
+// Keeps what this thread holds in the columns' own order, 4 bytes at a time.
 template <int K>
 __device__ inline void t_keep_plain(const unsigned int (&x)[K], unsigned char* tile) {
     int row = t_row(threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4), q = threadIdx.x % 4;

@@ -84,7 +84,7 @@ extern "C" __global__ __launch_bounds__(256, T_BLOCKS) void wide_tensor_learn(
     // Both threads of a row have one place for sums.
     TLearn a = {&settings, &state, args.parameters, args.from,
                 (float*)(all_scratch + warp * T_LEARN_SCRATCH), all_sums + threadIdx.x / 2 * 5, 0, false, {}, {},
-                t_shared(shared), own_biases, 0, args.own_gradients, 0};
+                t_shared(shared), own_biases, 0, args.own_gradients};
     for (int k = 0; k < 5 && lane % 2 == 0; ++k) a.sums[k] = 0.0f;
     if (blockIdx.x * 2 < tiles) {
         t_load_weights(shared, args.image, args.biases, own_biases, &barrier);
@@ -99,6 +99,7 @@ extern "C" __global__ __launch_bounds__(256, T_BLOCKS) void wide_tensor_learn(
 #endif
 #if T_NORMED
     a.own_gradients += (blockIdx.x * 8 + warp) * T_NORMS;
+    a.units = args.units + (blockIdx.x * 2 + warp / 4) * T_UNITS;
     for (int i = lane; i < T_NORMS && args.first == 0; i += 32) a.own_gradients[i] = 0.0f;
     __syncwarp();
 #endif

@@ -3,7 +3,7 @@
 // and what belongs to 16 replicas is read and written by one warp alone.
 
 extern "C" __global__ __launch_bounds__(256, 1) void wide_tensor_rollout(
-    WarpRun world, WarpArrays arrays, WarpTables tables, const TensorRolloutArgs rollout) {
+    WarpTables tables, WarpArrays arrays, WarpRun run, const TensorRolloutArgs rollout) {
     extern __shared__ __align__(1024) unsigned char shared[];
     float* own_biases = (float*)(shared + T_IMAGE);
     unsigned char* all_scratch = (unsigned char*)(own_biases + T_VECTORS);
@@ -45,7 +45,7 @@ extern "C" __global__ __launch_bounds__(256, 1) void wide_tensor_rollout(
             t_act_row(a, row, lane % 2, (float*)scratch + lane / 2 * T_STRIDE);
             __syncwarp();
             if (steps) {
-                warp_advance(env, world, arrays, row, a.run_step + 1u, warp_actions(arrays, row), replica);
+                warp_advance(env, run, arrays, row, a.run_step + 1u, warp_actions(arrays, row), replica);
                 wide_keep_outcome(rollout.outcome, &places, a.t, row);
             }
             __syncwarp();

@@ -137,6 +137,8 @@ struct TLearn {
     // Sums of gradients that groups make themselves: those of outer layers, of all groups; or those of gains and shifts, of
     // this warp.
     float* own_gradients;
+    // This group's room for what normalisations give.
+    unsigned char* units;
     // Where groups make the gradients of outer layers: this one's observations of the tile.
     const unsigned char* obs;
     // Where observations come a tile ahead.
@@ -315,7 +317,7 @@ __device__ inline void t_learn(TLearn& a, const unsigned int (&below)[K],
 #if T_NORMED
         float2 inverse = t_normalise<L>(sums, a.biases + t_bias_at(L));
         t_normed_epilogue(sums, a.biases + t_norm_at(L), h, [&](const unsigned int* part, int t) {
-            t_keep_part(part, a.tile + t_units_at(L), t);
+            t_keep_part(part, a.units + t_units_at(L), t);
         });
 #else
         t_epilogue(sums, a.biases + t_bias_at(L), h);
@@ -328,7 +330,7 @@ __device__ inline void t_learn(TLearn& a, const unsigned int (&below)[K],
         if (!T_TANH) t_signs(h, positive);
         t_learn<L + 1>(a, h, sums);
 #if T_NORMED
-        TNormed normed = {a.biases + t_norm_at(L), inverse, a.tile + t_units_at(L), a.tile + t_inputs_at(L + 1),
+        TNormed normed = {a.biases + t_norm_at(L), inverse, a.units + t_units_at(L), a.tile + t_inputs_at(L + 1),
                           a.own_gradients + 2 * t_bias_at(L)};
         t_norm_back<L>(normed, positive, sums, h);
 #else

@@ -145,8 +145,12 @@ impl TensorShape {
     pub(super) fn kept_bytes(&self) -> usize {
         let blocks = |columns: usize| columns.div_ceil(64);
         let all = self.kept().map(|l| blocks(self.widths[l]) + blocks(self.outputs_of(l)));
-        let units = self.normed().map(blocks);
-        all.chain(units).sum::<usize>() * BLOCK
+        all.sum::<usize>() * BLOCK
+    }
+
+    /// Bytes that a group keeps of its tile's normalised layers.
+    pub(super) fn units_bytes(&self) -> usize {
+        self.normed().map(|columns| columns.div_ceil(64) * BLOCK).sum()
     }
 
     /// Layers whose gradients the second pass makes.
@@ -204,7 +208,8 @@ impl TensorShape {
         // 64 rows of outputs, sums of losses and of gradients of gains and shifts; ones that all groups share.
         let ahead = if self.ahead { self.widths[0].div_ceil(64) * BLOCK } else { 0 };
         let sums = 128 * 5 * 4 + 4 * 4 * self.norms();
-        let of_group = self.kept_bytes() + ahead + 64 * 4 * (self.outputs + 2) + sums;
+        let kept = self.kept_bytes() + self.units_bytes();
+        let of_group = kept + ahead + 64 * 4 * (self.outputs + 2) + sums;
         self.image_bytes() + 4 * self.vectors() + learners * of_group + ONES
     }
 
@@ -224,6 +229,11 @@ impl TensorShape {
         let registers = widest / 2 + widest / 2 + 32;
         let shared = 227 * 1024 / (self.learn_bytes() + 3 * 1024);
         (65_536 / 256 / registers).min(shared).clamp(1, MOST_A_PROCESSOR)
+    }
+
+    /// Groups of four warps of those kernels at most; a block has two.
+    pub(super) fn most_groups(&self, multiprocessors: usize) -> usize {
+        2 * self.blocks() * multiprocessors
     }
 
     /// Blocks of 64 outputs that four warps work on in the second pass.
@@ -349,8 +359,7 @@ mod tests {
         );
     }
 
-    /// As the kernels' texts say: gains and shifts behind the biases, and what normalisations give behind all else that is
-    /// kept.
+    /// As the kernels' texts say.
     #[test]
     fn normalised_layers_have_gains_shifts_and_room() {
         let shape = |hidden: &[usize]| {
@@ -358,11 +367,15 @@ mod tests {
             TensorShape::new(&Tower { norms, ..tower(4, hidden, 2) }, 232_448).unwrap()
         };
         let small = shape(&[64, 64]);
-        assert_eq!((small.vectors(), small.kept_bytes()), (144 + 256, 8 * BLOCK));
+        assert_eq!((small.vectors(), small.kept_bytes()), (144 + 256, 6 * BLOCK));
+        assert_eq!(small.units_bytes(), 2 * BLOCK);
         assert_eq!((small.learners(), small.gradient_bytes(2)), (Some(2), 185_920));
+        // Two passes with two blocks a multiprocessor, so that there are 528 groups.
+        let deep = shape(&[64, 64, 64]);
+        assert_eq!((deep.learners(), deep.most_groups(132)), (None, 528));
         let large = shape(&[256, 256]);
         assert_eq!((large.own_gradients(), large.makes_edges()), (4 * 1024, false));
-        assert_eq!((large.kept_bytes(), large.learn_bytes()), ((5 + 9 + 8) * BLOCK, 168_512));
+        assert_eq!((large.kept_bytes(), large.units_bytes()), ((9 + 9) * BLOCK, 8 * BLOCK));
     }
 
     #[test]

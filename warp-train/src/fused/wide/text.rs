@@ -149,7 +149,7 @@ pub(super) fn general(
     general.into_iter().chain(learns).chain([spread]).collect()
 }
 
-/// The kernels of one tower on tensor cores, in several units; what acts also LOOKS, or does not.
+/// The kernels of one tower on tensor cores, in several units; what acts sums what it sees if `sums_obs`.
 pub(super) fn tensor(
     config: &TrainConfig,
     number: PolicyNumber,
@@ -169,7 +169,8 @@ pub(super) fn tensor(
     }
 }
 
-/// The kernel of whole rollouts in which a tower acts, and maybe LOOKS, too, in environments with the code `body`.
+/// The kernel of whole rollouts in which a tower acts in environments with the code `body`; it sums what it sees if
+/// `sums_obs`.
 pub(super) fn tensor_rollout(
     config: &TrainConfig,
     number: PolicyNumber,
@@ -180,9 +181,10 @@ pub(super) fn tensor_rollout(
 ) -> Source {
     let text = tower(config, number, network, shape, sums_obs);
     // A name of the environment's body is none of ours.
+    let name = "wide_tensor_rollout.cu";
     let own = format!("namespace warp_wide {{\n{text}{}}}\n", TENSOR_ROLLOUT.join("\n"));
     let Source { text, defines, .. } = body.steps();
-    let source = with_samplers("wide_tensor_rollout.cu", format!("{text}\n{own}"));
+    let source = with_samplers(name, format!("{text}\n#line 1 \"{name}\"\n{own}"));
     Source { defines, ..source }
 }
 
@@ -315,7 +317,7 @@ mod tests {
     fn arguments_are_taken_by_value() {
         let tensor =
             [TENSOR_ACT, TENSOR_AT_ONCE, TENSOR_LEARN, TENSOR_WEIGHTS, EDGES_LEARN, EDGES_WEIGHTS];
-        let units = [&tensor[..], &TILED_UNITS].concat().concat();
+        let units = [&tensor[..], &[TENSOR_ROLLOUT], &TILED_UNITS].concat().concat();
         let others = [
             GEMM,
             layer_norm::TEXT,

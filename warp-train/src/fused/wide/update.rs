@@ -354,6 +354,7 @@ impl WidePolicy {
             image: &tower.image,
             biases: &tower.biases,
             kept: &between.kept,
+            units: &between.units,
             own_gradients: &between.own_gradients,
             parts: &a.losses,
             parts_at: parts_at as u32,
