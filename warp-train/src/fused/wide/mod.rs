@@ -1,10 +1,11 @@
 //! The native learner on a GPU for networks of any size and environments with many agents.
 //!
 //! An iteration is one recorded graph of launches: of its rollout (per step: read observations, network, sample,
-//! environment, store; or all steps at once where an agent is alone in its replica) and of its update. The first one of a run by itself is not recorded, since launching it takes less
-//! time. The host starts many iterations and then waits for the figures of all of them. Where it has to look in between
-//! (NCCL, replicas that are selected), rollouts and updates are graphs by themselves, and it waits for each. Networks whose
-//! weights fit into shared memory run as a whole, on tensor cores or in fp32, all others layer by layer.
+//! environment, store; or all steps at once where an agent is alone in its replica) and of its update. The first one of a
+//! run by itself is not recorded, since launching it takes less time. The host starts many iterations and then waits for
+//! the figures of all of them. Where it has to look in between (NCCL, replicas that are selected), rollouts and updates are
+//! graphs by themselves, and it waits for each. Networks whose weights fit into shared memory run as a whole, on tensor
+//! cores or in fp32, all others layer by layer.
 
 mod args;
 mod arrays;
