@@ -192,7 +192,7 @@ const TILED_IN_PARTS: &str = "env_id = \"cartpole\"\nnum_envs = 131000\nnum_step
 
 /// Hidden layers that are normalised: widths that are no multiple of a warp, samples that go through in parts, towers
 /// apart and shared, deviations that are parameters.
-const NORMED: [Case; 6] = [
+const NORMED: [Case; 8] = [
     (
         "layer norm, odd widths, truncations",
         "env_id = \"cartpole\"\nnum_envs = 24\nnum_steps = 12\nhidden = [40, 33, 64]\nlayer_norm = true\n\
@@ -211,7 +211,7 @@ const NORMED: [Case; 6] = [
     ),
     (
         "layer norm, samples in parts",
-        "env_id = \"cartpole\"\nnum_envs = 17000\nnum_steps = 6\nhidden = [512]\nlayer_norm = true\n\
+        "env_id = \"cartpole\"\nnum_envs = 130000\nnum_steps = 4\nhidden = [2048]\nlayer_norm = true\n\
          algorithm = \"a2c\"\nshared_trunk = true",
     ),
     (
@@ -223,6 +223,15 @@ const NORMED: [Case; 6] = [
         "layer norm, layers one by one",
         "env_id = \"cartpole\"\nnum_envs = 24\nnum_steps = 12\nhidden = [300, 40]\nlayer_norm = true\n\
          num_minibatches = 1\nupdate_epochs = 2\n[env]\nepisode_length = 9",
+    ),
+    (
+        "layer norm, layers one by one, relu, deviations from the network",
+        "env_id = \"pendulum\"\nnum_envs = 70\nnum_steps = 12\nhidden = [600, 1100]\nlayer_norm = true\n\
+         algorithm = \"a2c\"\nactivation = \"relu\"\nlog_std = \"state_dependent\"\nshared_trunk = true",
+    ),
+    (
+        "layer norm, a layer too wide for a warp",
+        "env_id = \"cartpole\"\nnum_envs = 24\nnum_steps = 12\nhidden = [2100]\nlayer_norm = true\nnum_minibatches = 1",
     ),
 ];
 

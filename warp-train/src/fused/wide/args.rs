@@ -284,6 +284,18 @@ kernel_args! {
         biases_at: u32, biases_tower: u32, y: &mut [u8], y_tower: u64, outs: &mut [f32],
         few: &[u8], few_outs: &mut [f32], few_rows: u32,
     }
+    pub(super) struct TiledNormArgs {
+        state: &[WideState], sampled: i32, first: u32, rows: u32, layer: u32, biases: &[f32],
+        biases_tower: u32, sums: &[u8], y: &mut [u8], tower: u64,
+    }
+    pub(super) struct TiledNormBackArgs {
+        state: &[WideState], first: u32, rows: u32, layer: u32, biases: &[f32], biases_tower: u32,
+        sums: &[u8], d: &mut [u8], tower: u64, parts: &mut [f32],
+    }
+    pub(super) struct TiledNormSumArgs {
+        biases_tower: u32, blocks: u32, copies: u32, first: u32, parts: &[f32], partial: &mut [f32],
+        n_parameters: u32,
+    }
     pub(super) struct TiledWeightsArgs {
         state: &[WideState], first: u32, rows: u32, layer: u32, copies: u32, left: &[u8],
         left_tower: u64, left_blocks: u32, right: &[u8], right_tower: u64, right_blocks: u32,
@@ -360,7 +372,7 @@ const GENERAL: [CStruct; 35] = [
     DescendArgs::ARGS,
 ];
 
-const NETWORKS: [CStruct; 19] = [
+const NETWORKS: [CStruct; 22] = [
     LayerArgs::ARGS,
     LayerInputsArgs::ARGS,
     LayerWeightsArgs::ARGS,
@@ -379,5 +391,8 @@ const NETWORKS: [CStruct; 19] = [
     TiledSumArgs::ARGS,
     TiledGradientsArgs::ARGS,
     TiledLayerArgs::ARGS,
+    TiledNormArgs::ARGS,
+    TiledNormBackArgs::ARGS,
+    TiledNormSumArgs::ARGS,
     TiledWeightsArgs::ARGS,
 ];

@@ -57,11 +57,15 @@ kernels! {
     /// What goes into layers on tensor cores and comes out of them.
     TiledRowKernels { tiled_pack, tiled_store_obs, tiled_gather, tiled_sum, tiled_gradients }
     /// Those layers forward ..
-    TiledForwardKernels {
-        tiled_forward, tiled_forward_narrow, tiled_last, tiled_last_narrow, tiled_outputs,
-    }
+    TiledForwardKernels { tiled_forward, tiled_forward_narrow }
+    /// .. the last hidden one of them with few outputs ..
+    TiledLastKernels { tiled_last, tiled_last_narrow }
+    /// .. or the output layer ..
+    TiledOutputsKernels { tiled_outputs }
     /// .. and back ..
     TiledBackKernels { tiled_back, tiled_back_narrow }
+    /// .. between what is normalised ..
+    TiledNormKernels { tiled_norm, tiled_norm_back, tiled_norm_sum }
 }
 
 /// .. and the gradients of their weights, each a unit by itself.

@@ -29,6 +29,7 @@ mod spread;
 mod tensor_shape;
 mod text;
 mod tiled;
+mod tiled_norm;
 mod tiled_shape;
 mod update;
 mod wgmma;

@@ -62,9 +62,9 @@ impl NetworkPath {
     /// For a network whose `rows` act at a time; with `tensor_cores` operands of products may be halves.
     fn new(network: &WideNetwork, rows: usize, machine: Machine, tensor_cores: bool) -> Self {
         let half = tensor_cores && machine.generation >= 8;
-        // Neither whole networks in fp32 nor layers one by one on tensor cores are normalised.
-        let plain = Some(network).filter(|network| !network.has_norms());
         if !half {
+            // These are not normalised.
+            let plain = Some(network).filter(|network| !network.has_norms());
             let fused = plain.and_then(|plain| FusedShape::new(plain, rows, machine.shared));
             return fused.map_or(Self::Layers(Product::Single), Self::Fused);
         }
@@ -74,7 +74,7 @@ impl NetworkPath {
         let towers = newest.and_then(|network| network.towers.iter().map(shape).collect());
         towers
             .map(Self::Tensor)
-            .or_else(|| newest.and(plain).and_then(TiledShape::new).map(Self::Tiled))
+            .or_else(|| newest.and_then(TiledShape::new).map(Self::Tiled))
             .unwrap_or(Self::Layers(Product::Half))
     }
 

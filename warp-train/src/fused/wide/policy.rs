@@ -418,8 +418,7 @@ fn tiled(
     let (NetworkPath::Tiled(shape), [units]) = (path, units) else { return Ok(None) };
     let modules = compile(kernels, units, Build::Release)?;
     let rows = sizes.chunk.max(sizes.part);
-    let modules = std::array::from_fn(|unit| &modules[unit]);
-    let tiled = TiledNetwork::new(kernels.device(), shape.clone(), rows, general, modules)?;
+    let tiled = TiledNetwork::new(kernels.device(), shape.clone(), rows, general, &modules)?;
     Ok(Some(tiled))
 }
 

@@ -84,6 +84,8 @@ const TENSOR_NORM: &str = include_str!("tensor_norm.cu");
 const TENSOR_SAMPLES: &str = include_str!("tensor_samples.cu");
 const TENSOR_PARTIAL: &str = include_str!("tensor_partial.cu");
 
+/// What normalises layers one by one.
+const ROW_MOMENTS: &str = include_str!("row_moments.cu");
 const TILED: &str = include_str!("tiled.cu");
 const TILED_ROWS: &str = include_str!("tiled_rows.cu");
 const TILED_UNITS: [&[&str]; 6] = [
@@ -94,6 +96,8 @@ const TILED_UNITS: [&[&str]; 6] = [
     &["\n#define U_KIND 2\n", TILED_WEIGHTS],
     &["\n#define U_KIND 3\n", TILED_WEIGHTS],
 ];
+/// Further, of normalised layers.
+const TILED_NORM: &[&str] = &[ROW_MOMENTS, include_str!("tiled_norm.cu")];
 const TILED_WEIGHTS: &str = include_str!("tiled_weights.cu");
 
 /// How often one agent's episode can be cut by a time limit within a rollout.
@@ -119,6 +123,9 @@ pub(super) fn general(
     let others = ranks::text(&config.world) + &shards::text(config.shards().here);
     let update = [&*rows, &UPDATE.join("\n"), &others].concat();
     let (mut text, mut learns) = (rows.clone() + &GENERAL.join("\n"), None);
+    if network.has_norms() {
+        text += ROW_MOMENTS;
+    }
     match path {
         NetworkPath::Layers(product) => {
             let half = *product == Product::Half;
@@ -216,7 +223,8 @@ pub(super) fn tiled(
     text += &[HOPPER, &shape.constants(is_tanh(config, number)), TILED].join("\n");
     let source =
         |unit: &[&str]| with_samplers("wide_tiled.cu", format!("{text}{}", unit.join("\n")));
-    TILED_UNITS.map(source).to_vec()
+    let norm = shape.is_normed().then_some(TILED_NORM);
+    TILED_UNITS.into_iter().chain(norm).map(source).collect()
 }
 
 /// How many lanes of a warp share a sample's heads where its loss is computed by itself: one, unless heads are many.
@@ -317,7 +325,7 @@ mod tests {
     fn arguments_are_taken_by_value() {
         let tensor =
             [TENSOR_ACT, TENSOR_AT_ONCE, TENSOR_LEARN, TENSOR_WEIGHTS, EDGES_LEARN, EDGES_WEIGHTS];
-        let units = [&tensor[..], &[TENSOR_ROLLOUT], &TILED_UNITS].concat().concat();
+        let units = [&tensor[..], &[TENSOR_ROLLOUT, TILED_NORM], &TILED_UNITS].concat().concat();
         let others = [
             GEMM,
             layer_norm::TEXT,

@@ -6,7 +6,8 @@
 // copy engine fetches whole blocks, and a block can be multiplied along its columns or along its rows.
 //
 // Made for one network by constants: U_TOWERS, U_DEPTH hidden layers, U_PLACES and U_HEADS (below),
-// U_TANH.
+// U_TANH, U_FEW if towers have 8 outputs at most that the last hidden layer makes, U_NORMED if hidden
+// layers are normalised: then their launches give sums, which tiled_norm.cu makes activations of.
 
 #define U_BLOCK 16384u
 #define U_ROWS 128u
@@ -16,9 +17,10 @@
 
 // A layer of a tower: real and padded numbers of inputs and outputs, where its weights and biases lie in
 // the parameters; where its image lies, [outputs, inputs], and that of its transposed weights, both in
-// bytes; where its biases lie in those of a tower; how many squares of 64 by 64 weights come before it.
+// bytes; where its biases lie in those of a tower, padded gains and shifts behind them; how many squares of
+// 64 by 64 weights come before it; where its gains lie in the parameters, shifts behind them.
 struct UPlace {
-    unsigned int n_in, n_out, weight, in, out, image, turned, biases, squares;
+    unsigned int n_in, n_out, weight, in, out, image, turned, biases, squares, gain;
 };
 // A tower's first column in a row of outputs, and from which of its outputs on how many columns are none.
 struct UHead {
@@ -40,6 +42,11 @@ __device__ inline int u_real(unsigned int tower, int c) {
 __device__ inline unsigned long long u_at(unsigned int row, unsigned int column, unsigned int blocks) {
     unsigned long long block = (unsigned long long)(row / U_ROWS) * blocks + column / 64;
     return block * U_BLOCK + row % U_ROWS * 128 + ((column / 8 ^ row) % 8) * 16;
+}
+
+__device__ inline void u_store(unsigned char* to, const float (&x)[8]) {
+    uint4 halves = {t_halves(x[0], x[1]), t_halves(x[2], x[3]), t_halves(x[4], x[5]), t_halves(x[6], x[7])};
+    *(uint4*)to = halves;
 }
 
 __device__ inline void u_arrive(unsigned int barrier) {

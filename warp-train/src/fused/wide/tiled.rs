@@ -8,8 +8,12 @@ use super::args::{
     TiledGatherArgs, TiledGradientsArgs, TiledLayerArgs, TiledPackArgs, TiledStoreObsArgs,
     TiledSumArgs, TiledWeightsArgs,
 };
-use super::kernels::{TiledBackKernels, TiledForwardKernels, TiledRowKernels, TiledWeightsKernels};
+use super::kernels::{
+    TiledBackKernels, TiledForwardKernels, TiledLastKernels, TiledOutputsKernels, TiledRowKernels,
+    TiledWeightsKernels,
+};
 use super::policy::{Rows, WidePolicy};
+use super::tiled_norm::TiledNorms;
 use super::tiled_shape::{
     BLOCK, BLOCK_COLUMNS, BLOCK_ROWS, FEW, NARROW, TiledLayer, TiledShape, WIDE, columns_of,
 };
@@ -40,20 +44,30 @@ impl Ring {
 struct TiledKernels {
     rows: TiledRowKernels,
     forward: TiledForwardKernels,
+    outputs: Outputs,
     back: TiledBackKernels,
     weights: TiledWeightsKernels,
+}
+
+/// Where outputs come from.
+#[derive(Debug)]
+enum Outputs {
+    /// Tiles of the last hidden layer.
+    LastHidden(TiledLastKernels),
+    /// A layer of their own.
+    Layer(TiledOutputsKernels),
 }
 
 /// A network whose layers run one by one on tensor cores: its weights, and what lies between launches.
 #[derive(Debug)]
 pub(super) struct TiledNetwork {
-    shape: TiledShape,
+    pub(super) shape: TiledShape,
     kernels: TiledKernels,
     /// Rows that there is room for.
     rows: usize,
     /// Per tower.
     image: DeviceArray,
-    biases: DeviceArray,
+    pub(super) biases: DeviceArray,
     /// Observations.
     inputs: DeviceArray,
     /// Outputs of hidden layers, then their gradients, per tower.
@@ -63,20 +77,22 @@ pub(super) struct TiledNetwork {
     /// Weights of [`FEW`] outputs of each tower, and what tiles of columns give them.
     few: DeviceArray,
     few_outs: DeviceArray,
+    /// What normalises hidden layers, if something does.
+    pub(super) norms: Option<TiledNorms>,
 }
 
 /// A matrix of each tower.
 #[derive(Debug, Clone, Copy)]
-struct Matrices<'a> {
-    of: &'a DeviceArray,
+pub(super) struct Matrices<'a> {
+    pub(super) of: &'a DeviceArray,
     /// Columns of each.
     columns: usize,
     /// Bytes from one tower's to the next one's; 0 if they share it.
-    tower: usize,
+    pub(super) tower: usize,
 }
 
 impl TiledNetwork {
-    /// With room for `rows`; kernels are those of `general` and of further modules.
+    /// With room for `rows`; kernels are those of `general` and of the further modules that `text::tiled` has the sources of.
     ///
     /// # Errors
     /// Too little memory.
@@ -85,20 +101,25 @@ impl TiledNetwork {
         shape: TiledShape,
         rows: usize,
         general: &Module,
-        [forward, back, weights @ ..]: [&Module; 6],
+        units: &[Module],
     ) -> Result<Self> {
+        let [forward, back, weights @ ..] = std::array::from_fn::<_, 6, _>(|unit| &units[unit]);
         let rows = rows.next_multiple_of(BLOCK_ROWS);
         let towers = shape.towers.len();
         let make =
             |name: &str, n: usize| -> Result<_> { Ok(DeviceArray::zeros(device, name, U8, &[n])?) };
         let last = &shape.hidden()[shape.hidden().len() - 1];
-        let tiles = if shape.has_few_outputs() { last.outputs / NARROW } else { 0 };
+        let tiles = if shape.makes_outputs() { last.outputs / NARROW } else { 0 };
         let parts = towers * tiles * rows * FEW;
         let hidden = |layer: &TiledLayer| make("hidden", 2 * towers * rows * layer.outputs);
         Ok(Self {
             kernels: TiledKernels {
                 rows: TiledRowKernels::of(general)?,
                 forward: TiledForwardKernels::of(forward)?,
+                outputs: match shape.makes_outputs() {
+                    true => Outputs::LastHidden(TiledLastKernels::of(forward)?),
+                    false => Outputs::Layer(TiledOutputsKernels::of(forward)?),
+                },
                 back: TiledBackKernels::of(back)?,
                 weights: TiledWeightsKernels::of(weights)?,
             },
@@ -110,6 +131,10 @@ impl TiledNetwork {
             inputs: make("inputs", 2 * rows * shape.layers[0].inputs)?,
             hidden: shape.hidden().iter().map(hidden).collect::<Result<_>>()?,
             gradients: make("output_gradients", 2 * towers * rows * shape.heads().outputs)?,
+            norms: units[6..]
+                .first()
+                .map(|unit| TiledNorms::new(device, &shape, rows, unit))
+                .transpose()?,
             shape,
         })
     }
@@ -147,8 +172,14 @@ impl TiledNetwork {
         }
     }
 
+    /// What layer `l`, a hidden one, gives: what is normalised if something is, or its activations.
+    fn sums_of(&self, l: usize) -> Matrices<'_> {
+        let norms = self.norms.as_ref().map_or(&self.hidden, |norms| &norms.sums);
+        self.towers_of(&norms[l], self.shape.layers[l].outputs)
+    }
+
     /// Gradients of the outputs of layer `l`.
-    fn gradients_of(&self, l: usize) -> Matrices<'_> {
+    pub(super) fn gradients_of(&self, l: usize) -> Matrices<'_> {
         let columns = self.shape.layers[l].outputs;
         self.towers_of(self.hidden.get(l).unwrap_or(&self.gradients), columns)
     }
@@ -218,32 +249,34 @@ impl WidePolicy {
 
     /// From the layers' inputs to `outs`.
     fn tiled_forward(&self, tiled: &TiledNetwork, rows: &Rows<'_>) -> Result<()> {
-        let kernels = &tiled.kernels.forward;
+        let TiledKernels { forward, outputs, .. } = &tiled.kernels;
         let multiprocessors = self.enough_blocks();
         let depth = tiled.hidden.len();
-        let few = tiled.shape.has_few_outputs();
         let mut tiles = 0;
         for (l, layer) in tiled.shape.hidden().iter().enumerate() {
-            let by_width = match few && l + 1 == depth {
-                true => [&kernels.tiled_last, &kernels.tiled_last_narrow],
-                false => [&kernels.tiled_forward, &kernels.tiled_forward_narrow],
+            let by_width = match outputs {
+                Outputs::LastHidden(last) if l + 1 == depth => {
+                    [&last.tiled_last, &last.tiled_last_narrow]
+                }
+                _ => [&forward.tiled_forward, &forward.tiled_forward_narrow],
             };
             let (columns, launch) = tiled.by_width(rows.rows, layer.outputs, multiprocessors);
-            let to = tiled.gradients_of(l);
+            let to = tiled.sums_of(l);
             let args = self.tiled_layer(tiled, rows, tiled.inputs_of(l), layer.image, layer, to);
             by_width[usize::from(columns == NARROW)].launch(&launch, &[args.arg()])?;
+            if let Some(norms) = &tiled.norms {
+                self.tiled_norm(tiled, norms, l, rows)?;
+            }
             tiles = layer.outputs / columns;
         }
-        if few {
-            return self.tiled_sum(tiled, rows, tiles);
-        }
+        let Outputs::Layer(outputs) = outputs else { return self.tiled_sum(tiled, rows, tiles) };
         let heads = tiled.shape.heads();
         let (inputs, none) = (tiled.inputs_of(depth), tiled.gradients_of(depth));
         let args = self.tiled_layer(tiled, rows, inputs, heads.image, heads, none);
         let tiles = rows.rows.div_ceil(BLOCK_ROWS) * (heads.outputs / BLOCK_COLUMNS);
         let blocks = (tiles * tiled.shape.towers.len()).min(multiprocessors);
         let launch = Ring { stages: 8, columns: BLOCK_COLUMNS }.launch(blocks, false);
-        Ok(kernels.tiled_outputs.launch(&launch, &[args.arg()])?)
+        Ok(outputs.tiled_outputs.launch(&launch, &[args.arg()])?)
     }
 
     /// Sums up what so many tiles of columns gave the outputs.
@@ -292,8 +325,11 @@ impl WidePolicy {
             let args =
                 self.tiled_layer(tiled, &rows, tiled.gradients_of(l), layer.turned, layer, to);
             by_width[usize::from(columns == NARROW)].launch(&launch, &[args.arg()])?;
+            if let Some(norms) = &tiled.norms {
+                self.tiled_norm_back(tiled, norms, below, first)?;
+            }
         }
-        Ok(())
+        tiled.norms.as_ref().map_or(Ok(()), |norms| self.tiled_norm_sum(tiled, norms, first))
     }
 
     fn tiled_layer<'a>(

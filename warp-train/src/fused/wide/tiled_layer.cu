@@ -2,6 +2,9 @@
 
 enum UForm { U_HIDDEN, U_LAST, U_OUTPUTS, U_BACK };
 
+// Whether a tile takes the place of activations that it is to be multiplied by the slopes of.
+__device__ constexpr bool u_replaces(UForm form) { return form == U_BACK && !U_NORMED; }
+
 // Tile t of a layer: its columns, then the next rows, then the other tower.
 struct UTile {
     unsigned int column, row, tower;
@@ -54,6 +57,11 @@ __device__ inline unsigned int u_activate(float low, float high) {
     return U_TANH ? t_halves(t_tanh(low), t_tanh(high)) : t_halves_relu(low, high);
 }
 
+// Two sums as a hidden layer gives them.
+__device__ inline unsigned int u_given(float low, float high) {
+    return U_NORMED ? t_halves(low, high) : u_activate(low, high);
+}
+
 // outs += 16 activations of each of the warp's 16 rows, as u_finish has them, by the weights of 8 outputs.
 __device__ inline void u_few(float (&outs)[4], const unsigned int (&x)[4], const unsigned char* weights) {
     unsigned int w[2];
@@ -66,8 +74,8 @@ __device__ inline void u_few(float (&outs)[4], const unsigned int (&x)[4], const
 }
 
 // A group's 64 rows of a tile of a hidden layer, in shared memory: activations, or gradients in place of
-// the activations that are there. `biases` are those of the thread's first column; if the layer is the
-// LAST, `few` are the weights of 8 outputs by it, and `outs` what these columns give them.
+// the activations that are there; of normalised layers sums, or gradients of activations. `biases` are
+// those of the thread's first column; if the layer is the LAST, `few` are the weights of 8 outputs by it, and `outs` what these columns give them.
 template <int N, UForm FORM>
 __device__ inline void u_finish(const float (&sums)[N / 2], unsigned int staging, const float* biases,
                                 const unsigned char* few, float (&outs)[4]) {
@@ -79,11 +87,14 @@ __device__ inline void u_finish(const float (&sums)[N / 2], unsigned int staging
         unsigned int y[4];
         if constexpr (FORM != U_BACK) {
             float2 b = *(const float2*)(biases + 16 * j), c = *(const float2*)(biases + 16 * j + 8);
-            y[0] = u_activate(s[0] + b.x, s[1] + b.y);
-            y[1] = u_activate(s[2] + b.x, s[3] + b.y);
-            y[2] = u_activate(s[4] + c.x, s[5] + c.y);
-            y[3] = u_activate(s[6] + c.x, s[7] + c.y);
+            y[0] = u_given(s[0] + b.x, s[1] + b.y);
+            y[1] = u_given(s[2] + b.x, s[3] + b.y);
+            y[2] = u_given(s[4] + c.x, s[5] + c.y);
+            y[3] = u_given(s[6] + c.x, s[7] + c.y);
             if constexpr (FORM == U_LAST) u_few(outs, y, few + j * 32);
+        } else if constexpr (!u_replaces(FORM)) {
+            #pragma unroll
+            for (int e = 0; e < 4; ++e) y[e] = t_halves(s[2 * e], s[2 * e + 1]);
         } else {
             unsigned int h[4];
             u_take(at, h);
@@ -153,7 +164,7 @@ template <int N, int STAGES, UForm FORM> __device__ inline void u_layer(const Ti
                     place.next();
                 }
             }
-        } else if (FORM == U_BACK && threadIdx.x == U_CONSUMERS + 32) {
+        } else if (u_replaces(FORM) && threadIdx.x == U_CONSUMERS + 32) {
             unsigned int round = 1;
             for (unsigned int t = blockIdx.x; t < tiles; t += gridDim.x, round ^= 1) {
                 UTile tile(t, columns, row_tiles);
@@ -174,7 +185,7 @@ template <int N, int STAGES, UForm FORM> __device__ inline void u_layer(const Ti
         ring.template multiply<false>(
             sums, a.parts, place, group, [](unsigned int, WideWord, WideWord) {},
             [&](unsigned int part) {
-                if (FORM != U_BACK || part > 0 || !stored || !leads) return;
+                if (!u_replaces(FORM) || part > 0 || !stored || !leads) return;
                 staging.wait_read();
                 u_arrive(staging.free);
             });
@@ -183,7 +194,7 @@ template <int N, int STAGES, UForm FORM> __device__ inline void u_layer(const Ti
         if constexpr (FORM == U_OUTPUTS) {
             u_give<N>(sums, biases, tile, rows, a.outs);
         } else {
-            if (FORM == U_BACK) {
+            if (u_replaces(FORM)) {
                 t_wait_barrier(staging.filled, round);
             } else {
                 if (leads) staging.wait_read();

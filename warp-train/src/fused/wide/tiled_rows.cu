@@ -1,11 +1,7 @@
 // What goes into the layers and comes out of them, as blocks of halves: weights, inputs, gradients of outputs.
 
-__device__ inline void u_store(unsigned char* to, const float (&x)[8]) {
-    uint4 halves = {t_halves(x[0], x[1]), t_halves(x[2], x[3]), t_halves(x[4], x[5]), t_halves(x[6], x[7])};
-    *(uint4*)to = halves;
-}
-
-// Images of all weights, and their biases, from the parameters; a block takes 64 by 64 weights of a layer.
+// Images of all weights, and their biases, gains and shifts, from the parameters; a block takes 64 by 64 weights of a
+// layer.
 extern "C" __global__ __launch_bounds__(256) void wide_tiled_pack(const TiledPackArgs a) {
     __shared__ float square[64][65];
     unsigned int of_tower = u_places[0][U_DEPTH].squares + u_places[0][U_DEPTH].in / 64 * (u_places[0][U_DEPTH].out / 64);
@@ -49,6 +45,10 @@ extern "C" __global__ __launch_bounds__(256) void wide_tiled_pack(const TiledPac
     int o = real(o0 + threadIdx.x);
     float* biases = a.biases + tower * a.biases_tower + layer.biases;
     biases[o0 + threadIdx.x] = o < 0 ? 0.0f : w[layer.n_out * layer.n_in + o];
+    if (!U_NORMED || l == U_DEPTH) return;
+    const float* gains = a.parameters + layer.gain;
+    biases[layer.out + o0 + threadIdx.x] = o < 0 ? 0.0f : gains[o];
+    biases[2 * layer.out + o0 + threadIdx.x] = o < 0 ? 0.0f : gains[layer.n_out + o];
 }
 
 // A row and 8 of its columns, of matrices of `columns`; rows are so many that blocks are full.

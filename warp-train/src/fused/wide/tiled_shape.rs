@@ -1,7 +1,9 @@
 //! The sizes of layers on tensor cores one by one, as `tiled*.cu` needs to know them.
 
 use super::network::{Layer, Tower, WideNetwork};
+use crate::model::LAYER_NORM_EPSILON;
 use std::fmt::Write;
+use std::iter;
 
 /// Rows of a block of a matrix, and of a tile.
 pub(super) const BLOCK_ROWS: usize = 128;
@@ -14,6 +16,10 @@ pub(super) const WIDE: usize = 256;
 pub(super) const NARROW: usize = 128;
 /// Outputs of a tower that tiles of its last hidden layer make at most.
 pub(super) const FEW: usize = 8;
+/// Columns of a hidden layer that is normalised, at most: a thread sums gradients of 2 in 32 of its gains and shifts.
+const MOST_NORMED: usize = 2048;
+/// Columns of which each thread of a warp has eight.
+const NORM_PART: usize = 256;
 /// Copies of the gradient at most, beyond what it takes to give each multiprocessor a tile.
 const MOST_COPIES: usize = 4;
 
@@ -38,13 +44,16 @@ pub(super) struct TiledShape {
 }
 
 impl TiledShape {
-    /// The shape of `network`, unless it has no hidden layer or towers that differ in theirs.
+    /// The shape of `network`, unless it has no hidden layer, towers that differ in theirs, or layers that are normalised
+    /// and too wide for it.
     pub(super) fn new(network: &WideNetwork) -> Option<Self> {
         let towers = network.towers.clone();
         let widths = |tower: &Tower| tower.hidden.iter().map(|l| l.n_out).collect::<Vec<_>>();
         let hidden = widths(towers.first()?);
-        let alike = towers.iter().all(|tower| widths(tower) == hidden);
-        if !alike || hidden.is_empty() {
+        let norms = towers.first()?.norms.len();
+        let alike = towers.iter().all(|t| widths(t) == hidden && t.norms.len() == norms);
+        let fit = norms == 0 || hidden.iter().all(|width| *width <= MOST_NORMED);
+        if !alike || !fit || hidden.is_empty() {
             return None;
         }
         let columns = towers.iter().map(|tower| tower.heads.n_out + tower.gap).max()?;
@@ -57,6 +66,8 @@ impl TiledShape {
         let mut layers = Vec::new();
         for outputs in outputs {
             let inputs = next.inputs;
+            // Biases, gains, shifts.
+            let vectors = if layers.len() < norms { 3 } else { 1 };
             let turned = next.image + 2 * outputs.next_multiple_of(BLOCK_ROWS) * inputs;
             layers.push(TiledLayer { outputs, turned, ..next });
             next = TiledLayer {
@@ -65,7 +76,7 @@ impl TiledShape {
                 // Gradients of observations are nobody's.
                 image: turned + if layers.len() > 1 { 2 * inputs * outputs } else { 0 },
                 turned: 0,
-                biases: next.biases + outputs,
+                biases: next.biases + vectors * outputs,
                 squares: next.squares + inputs / BLOCK_COLUMNS * (outputs / BLOCK_COLUMNS),
             };
         }
@@ -81,14 +92,35 @@ impl TiledShape {
         &self.layers[self.layers.len() - 1]
     }
 
-    /// Whether towers have so few outputs that the last hidden layer's tiles make their part of them.
-    pub(super) fn has_few_outputs(&self) -> bool {
-        self.towers.iter().all(|tower| tower.heads.n_out + tower.gap <= FEW)
+    /// Whether hidden layers are normalised.
+    pub(super) fn is_normed(&self) -> bool {
+        self.towers.iter().any(|tower| !tower.norms.is_empty())
+    }
+
+    /// Whether the last hidden layer's tiles make their part of towers' outputs: if these are few, and if tiles have activations.
+    pub(super) fn makes_outputs(&self) -> bool {
+        let are_few = self.towers.iter().all(|tower| tower.heads.n_out + tower.gap <= FEW);
+        are_few && !self.is_normed()
+    }
+
+    /// Blocks of a tower that go through all rows of a normalised layer on their way back: as many as there is room for.
+    pub(super) fn norm_blocks(&self, multiprocessors: usize) -> usize {
+        let of_multiprocessor = if self.norm_parts() > 2 { 1 } else { 2 };
+        (of_multiprocessor * multiprocessors / self.towers.len()).max(1)
+    }
+
+    /// Parts of a row that is normalised.
+    fn norm_parts(&self) -> usize {
+        let widest = self.hidden().iter().map(|layer| layer.outputs).max().unwrap_or(0);
+        widest.div_ceil(NORM_PART)
     }
 
     /// Bytes between launches of one row.
     pub(super) fn row_bytes(&self) -> usize {
-        let of_tower = self.layers.iter().map(|layer| layer.outputs).sum::<usize>();
+        let hidden = self.hidden().iter().map(|layer| layer.outputs).sum::<usize>();
+        // Sums of normalised layers and activations, or these alone.
+        let kept = if self.is_normed() { 2 } else { 1 };
+        let of_tower = kept * hidden + self.heads().outputs;
         2 * (self.layers[0].inputs + self.towers.len() * of_tower)
     }
 
@@ -116,15 +148,17 @@ impl TiledShape {
     /// What the kernels need to know, as constants.
     pub(super) fn constants(&self, tanh: bool) -> String {
         let mut text = String::from("\n");
-        let place = |(real, padded): (&Layer, &TiledLayer)| {
+        let place = |(real, padded): (&Layer, &TiledLayer), gain: usize| {
             let Layer { n_in, n_out, weight } = real;
             let TiledLayer { inputs, outputs, image, turned, biases, squares } = padded;
             format!(
-                "{{{n_in}, {n_out}, {weight}u, {inputs}, {outputs}, {image}u, {turned}u, {biases}, {squares}}}"
+                "{{{n_in}, {n_out}, {weight}u, {inputs}, {outputs}, {image}u, {turned}u, {biases}, {squares}, {gain}u}}"
             )
         };
         let places = |tower: &Tower| {
-            let places = tower.layers().zip(&self.layers).map(place);
+            let gains = tower.norms.iter().copied().chain(iter::repeat(0));
+            let places = tower.layers().zip(&self.layers).zip(gains);
+            let places = places.map(|(layer, gain)| place(layer, gain));
             format!("{{{}}}", places.collect::<Vec<_>>().join(", "))
         };
         let head = |t: &Tower| format!("{{{}, {}, {}}}", t.column, t.gap_at, t.gap);
@@ -139,6 +173,10 @@ impl TiledShape {
             ("PLACES", of_towers(&places)),
             ("HEADS", of_towers(&head)),
             ("TANH", u8::from(tanh).to_string()),
+            ("FEW", u8::from(self.makes_outputs()).to_string()),
+            ("NORMED", u8::from(self.is_normed()).to_string()),
+            ("PARTS", self.norm_parts().to_string()),
+            ("EPSILON", format!("{LAYER_NORM_EPSILON:e}f")),
         ] {
             let _ = writeln!(text, "#define U_{name} {value}");
         }
