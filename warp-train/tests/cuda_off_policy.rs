@@ -21,7 +21,7 @@ use warp_train::native::cuda::off_policy_check::{Kind, pieces, times, wholes};
 use warp_train::native::cuda::{CudaFleet, CudaLearner, off_policy_sources};
 
 /// Algorithms, networks and batches of every kind: a name and keys.
-const CASES: [Case; 15] = [
+const CASES: [Case; 16] = [
     (
         "sac",
         "env_id = \"pendulum\"\nalgorithm = \"sac\"\nnum_envs = 2\nnum_steps = 8\nlearning_starts = 32\n\
@@ -88,6 +88,11 @@ const CASES: [Case; 15] = [
         "sac, layers shared by two blocks",
         "env_id = \"pendulum\"\nalgorithm = \"sac\"\nnum_envs = 2\nnum_steps = 8\nlearning_starts = 32\n\
          hidden = [512, 290]\n[env]\nepisode_length = 13",
+    ),
+    (
+        "td3, tanh, layer norm, layers shared by two blocks",
+        "env_id = \"pendulum\"\nalgorithm = \"td3\"\nnum_envs = 2\nnum_steps = 8\nlearning_starts = 32\n\
+         hidden = [290, 512]\nlayer_norm = true\nactivation = \"tanh\"",
     ),
     (
         "td3, tanh, layers shared by eight blocks, clipped",
@@ -221,6 +226,7 @@ fn main() -> ExitCode {
         (CASES[1], "fp16", 64),
         (CASES[1], "fp32", 40),
         (CASES[4], "fp16", 64),
+        (CASES[10], "fp16", 64),
         (CASES[12], "fp16", 8),
     ] {
         let name = format!("cuda_off_policy_fleet: {precision}, {n} runs, {}", case.0);

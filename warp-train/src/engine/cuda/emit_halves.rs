@@ -21,8 +21,11 @@ impl Emitter<'_> {
             let shape = self.context.layout.pass(id);
             // Gradients need all that a layer reads, slopes only what a hidden one writes.
             let recomputed = shape.instead.inputs.filter(|_| wanted == Wanted::ParametersForStep);
+            // Slopes of what is normalised are worked out.
+            let has_slopes = |l: usize| l > 0 && shape.on[l].is_none() && shape.norms.is_empty();
             let is_kept = |l: usize| {
-                (pass.learns() && (recomputed.is_none() || l != 1)) || (pass.back.is_some() && l > 0 && shape.on[l].is_none())
+                (pass.learns() && (recomputed.is_none() || l != 1))
+                    || (pass.back.is_some() && has_slopes(l))
             };
             let kept = |l: usize| match is_kept(l) {
                 true => self.kept(shape.inputs[l], layers[l].k),
@@ -37,19 +40,24 @@ impl Emitter<'_> {
                 if let Some(recomputed) = recomputed.filter(|_| l == 0) {
                     text += &self.keep_first_layer(recomputed, &layers[0]);
                 }
-                let _ = match l + 1 < layers.len() {
-                    true => writeln!(
-                        text,
-                        "        hidden_layer<{}, {k}, {}>({x}, {weights}, {{{{{y}, {}, {n}}}, {bias}, {}}});",
-                        self.high(n / 32),
-                        self.activation(pass),
-                        kept(l + 1),
-                        shape.on[l + 1].map_or("0".into(), |at| on(at, *n))
-                    ),
-                    false => writeln!(
-                        text,
+                let hidden = |epilogue: &str, kept: &str, on: &str| {
+                    let high = self.high(n / 32);
+                    format!(
+                        "        hidden_layer<{high}, {k}, {epilogue}>({x}, {weights}, {{{{{y}, {kept}, {n}}}, {bias}, {on}}});\n"
+                    )
+                };
+                text += &match (l + 1 < layers.len(), self.norm(id, l)) {
+                    (true, Some(_)) => {
+                        let normalise = self.normalise_in_halves(id, l, y, &kept(l + 1));
+                        hidden("LINEAR", NOWHERE, "0") + self.sync() + &normalise
+                    }
+                    (true, None) => {
+                        let on = shape.on[l + 1].map_or("0".into(), |at| on(at, *n));
+                        hidden(self.activation(pass), &kept(l + 1), &on)
+                    }
+                    (false, _) => format!(
                         "{}last_layer<{k}>({x}, {weights}, {bias}, parts, m.column[{}] + first * {outputs}, \
-                         {outputs}, rows);",
+                         {outputs}, rows);\n",
                         self.one_does(),
                         pass.output.0
                     ),
@@ -104,7 +112,7 @@ impl Emitter<'_> {
             }
             for (step, l) in (1..layers.len()).rev().enumerate() {
                 let single = (is_single && step == 0).then(|| self.by_one(kept(l)));
-                text += &self.layer_back(id, l, step, single, &kept(l - 1));
+                text += &self.layer_back(id, (l, step), single, wanted, &kept(l - 1));
             }
             if let Some(at) = first {
                 let _ = writeln!(
@@ -136,18 +144,23 @@ impl Emitter<'_> {
     fn layer_back(
         &self,
         id: PassId,
-        l: usize,
-        step: usize,
+        (l, step): (usize, usize),
         single: Option<String>,
+        wanted: Wanted,
         kept: &str,
     ) -> String {
         let (pass, layers) = self.pass(id);
         let shape = self.context.layout.pass(id);
         let (x, y) = buffers(step);
         let Layer { k, n, weight, packed_back, .. } = layers[l];
-        let (slopes, from) = match shape.on[l] {
-            Some(at) => ("ReluSlopes", on(at, k)),
-            None => ("TanhSlopes", self.kept(shape.inputs[l], k)),
+        let normed = self.norm(id, l - 1).is_some();
+        let slopes = match shape.on[l] {
+            _ if normed => format!("NoSlopes{{{{{y}, {NOWHERE}, {k}}}}}"),
+            Some(at) => format!("ReluSlopes{{{{{y}, {kept}, {k}}}, {}}}", on(at, k)),
+            None => {
+                let from = self.kept(shape.inputs[l], k);
+                format!("TanhSlopes{{{{{y}, {kept}, {k}}}, {from}}}")
+            }
         };
         let (high, d) = (self.high(k / 32), pass.back.as_ref().map(|back| back.d_output.0));
         let call = match (single, d) {
@@ -156,7 +169,11 @@ impl Emitter<'_> {
             ),
             _ => format!("layer_back<{high}, {n}>({x}, m.packed + {packed_back}ll"),
         };
-        format!("        {call}, {slopes}{{{{{y}, {kept}, {k}}}, {from}}});\n{}", self.sync())
+        let text = format!("        {call}, {slopes});\n{}", self.sync());
+        if !normed {
+            return text;
+        }
+        text + &self.normalise_back_in_halves(id, l - 1, y, wanted, kept) + self.sync()
     }
 
     /// Keeps what a first layer's outputs are made of.
@@ -222,7 +239,7 @@ impl Emitter<'_> {
     }
 
     /// Waits for all that share a pass.
-    fn sync(&self) -> &'static str {
+    pub(super) fn sync(&self) -> &'static str {
         if self.tiles.share > 1 { "        share_sync();\n" } else { "        __syncthreads();\n" }
     }
 

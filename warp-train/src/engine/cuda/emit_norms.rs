@@ -1,7 +1,9 @@
-//! The code of normalised layers, in fp32: a layer's sums are written, and normalised when all of a row are there.
+//! The code of normalised layers: a layer's sums are written, and normalised when all of a row are there.
 
 use super::emit::Emitter;
+use super::emit_halves::NOWHERE;
 use super::layout::{Norm, NormShape};
+use super::op::Wanted;
 use crate::algorithm::PassId;
 use std::fmt::Write;
 
@@ -13,11 +15,11 @@ impl Emitter<'_> {
             let Some((norm, shape)) = self.norm(*id, l) else { continue };
             let _ = writeln!(
                 text,
-                "    normalise({}, {}, m.scratch + {}ll + first * {}, (int)member);",
+                "    normalise({}, {n}, {}, m.scratch + {}ll + first * {n}, (int)member);",
                 normed(norm, shape),
                 self.activation(self.pass(*id).0),
                 self.context.layout.pass(*id).inputs[l + 1],
-                norm.gain.n
+                n = norm.gain.n
             );
         }
         after_products(text)
@@ -31,7 +33,7 @@ impl Emitter<'_> {
             let n = norm.gain.n;
             let _ = writeln!(
                 text,
-                "    normalise_back({}, m.scratch + {}ll + first * {n}, m.scratch + {}ll + first * {n}, \
+                "    normalise_back({}, {n}, m.scratch + {}ll + first * {n}, m.scratch + {}ll + first * {n}, \
                  m.scratch + {}ll + first * {n}, (int)member);",
                 normed(norm, shape),
                 shape.shifts,
@@ -42,6 +44,42 @@ impl Emitter<'_> {
         after_products(text)
     }
 
+    /// Normalises and activates the sums of layer `l` that a tile of half precision has in `y`; outputs are `kept`.
+    pub(super) fn normalise_in_halves(&self, id: PassId, l: usize, y: &str, kept: &str) -> String {
+        let Some((norm, shape)) = self.norm(id, l) else { return String::new() };
+        let (pass, _) = self.pass(id);
+        let of = match pass.back {
+            Some(_) => normed(norm, shape),
+            None => normed_alone(norm, "0", "0"),
+        };
+        let (n, activation) = (norm.gain.n, self.activation(pass));
+        format!("        normalise<{n}, {activation}>({y}, {of}, {kept});\n")
+    }
+
+    /// Goes back through the normalisation of layer `l` from derivatives that a tile of half precision has in `d` to those by
+    /// sums, which are `kept`; then, what derivatives by gains and shifts are summed of is kept, too.
+    pub(super) fn normalise_back_in_halves(
+        &self,
+        id: PassId,
+        l: usize,
+        d: &str,
+        wanted: Wanted,
+        kept: &str,
+    ) -> String {
+        let Some((norm, shape)) = self.norm(id, l) else { return String::new() };
+        let (pass, _) = self.pass(id);
+        let n = norm.gain.n;
+        let [gains, shifts] = [shape.gains, shape.shifts].map(|at| match wanted {
+            Wanted::Parameters | Wanted::ParametersForStep => self.kept(at, n),
+            Wanted::Input => NOWHERE.into(),
+        });
+        format!(
+            "        normalise_back<{n}, {}_SLOPE>({d}, {}, {{{gains}, {shifts}, {kept}}});\n",
+            self.activation(pass),
+            normed(norm, shape)
+        )
+    }
+
     /// How layer `l` of a pass is normalised, and where that is kept.
     pub(super) fn norm(&self, id: PassId, l: usize) -> Option<(&Norm, &NormShape)> {
         let layout = self.context.layout;
@@ -50,17 +88,17 @@ impl Emitter<'_> {
     }
 }
 
-/// A `NormOf` of norm.cu.
-fn normed(Norm { gain, shift }: &Norm, shape: &NormShape) -> String {
+/// A `NormOf` of norm.cu or norm_half.cu, which keeps what it computes.
+fn normed(norm: &Norm, shape: &NormShape) -> String {
+    let unit = format!("m.scratch + {}ll + first * {}", shape.unit, norm.gain.n);
+    normed_alone(norm, &unit, &format!("(float*)(m.scratch + {}ll) + first", shape.inverse))
+}
+
+/// The same, which keeps this there.
+fn normed_alone(Norm { gain, shift }: &Norm, unit: &str, inverse: &str) -> String {
     format!(
-        "NormOf{{m.scratch + {}ll + first * {n}, m.scratch + {}ll + first, m.parameters + {}ll, \
-         m.parameters + {}ll, {}, {n}}}",
-        shape.unit,
-        shape.inverse,
-        gain.bias,
-        shift.bias,
-        gain.outputs,
-        n = gain.n
+        "NormOf{{{unit}, {inverse}, m.parameters + {}ll, m.parameters + {}ll, {}}}",
+        gain.bias, shift.bias, gain.outputs
     )
 }
 

@@ -442,6 +442,21 @@ struct TanhSlopes {
     __device__ inline void done(int, int, Nothing) const {}
 };
 
+// Of a layer in the backward pass whose inputs are normalised: what is activated there is not known yet.
+struct NoSlopes {
+    Into into;
+    struct Nothing {};
+    template <int HIGH>
+    __device__ inline Nothing of(int, int) const {
+        return {};
+    }
+    __device__ inline Nothing of_row(int, int) const { return {}; }
+    __device__ inline void finish(int row, int chunk, const float (&numbers)[4][2], Nothing, Nothing, int) const {
+        put_eight<true>(into, row, chunk, numbers);
+    }
+    __device__ inline void done(int, int, Nothing) const {}
+};
+
 // A hidden layer in the forward pass: its outputs are activated sums of x w + bias.
 template <int HIGH, int K, Epilogue EPILOGUE>
 __device__ __noinline__ void hidden_layer(const Half* x, const Half* weights, Activated<EPILOGUE> more) {

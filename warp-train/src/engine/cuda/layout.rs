@@ -102,17 +102,21 @@ impl Layer {
 impl ModelShape {
     /// Groups of tiles.
     pub(super) fn groups(&self) -> usize {
-        (0..self.layers.len()).map(|l| self.group(l).n).sum()
+        self.parts().map(|(part, layer)| self.group(part, layer).n).sum()
     }
 
-    /// How layer number `l` is cut into them.
-    pub(super) fn group(&self, l: usize) -> TileGroup {
-        self.layers[l].group(!self.omitted.is_recomputed(l) && !self.omitted.is_summed(l))
+    /// How a part is cut into them.
+    pub(super) fn group(&self, part: Part, layer: &Layer) -> TileGroup {
+        let omits = |l| self.omitted.is_recomputed(l) || self.omitted.is_summed(l);
+        layer.group(!matches!(part, Part::Layer(l) if omits(l)))
     }
 
-    /// Whether a pass has two hidden layers, and a warp 32 columns of each at most.
+    /// Whether a pass has two hidden layers, a warp 32 columns of each at most, and nothing is normalised in between.
     fn fits_whole(&self) -> bool {
         let [first, second, last] = &self.layers[..] else { return false };
+        if !self.norms.is_empty() {
+            return false;
+        }
         let (outer, hidden) = (MOST_WHOLE_INPUTS, BLOCK_COLUMNS);
         let widths = [(first.k, outer), (first.n, hidden), (second.n, hidden), (last.n, outer)];
         widths.iter().all(|(width, most)| width <= most)
@@ -173,9 +177,9 @@ pub(super) struct PassShape {
     pub(super) instead: Instead,
 }
 
-/// Where a pass keeps what a normalisation computed: mean 0 and deviation 1, f32 `[padded rows, n]`, and one over the
-/// deviation `[padded rows]`; and, with a backward pass, what gradients of gains and of shifts are summed of,
-/// `[padded rows, n]`.
+/// Where a pass keeps what a normalisation computed, in half precision only with a backward pass: mean 0 and deviation 1,
+/// `[padded rows, n]`, and one over the deviation, f32 `[padded rows]`; and, with a backward pass, what gradients of gains
+/// and of shifts are summed of, `[padded rows, n]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NormShape {
     pub(super) unit: usize,
@@ -339,15 +343,14 @@ pub(super) fn half_bytes(high: usize, widest: usize) -> usize {
 
 impl Layout {
     /// For `n_rows` that act, with products in `precision`, or in fp32 because a layer's numbers do not fit into
-    /// shared memory, or are normalised.
+    /// shared memory.
     pub(super) fn new(plan: &Plan, n_rows: usize, machine: Machine, precision: Precision) -> Self {
         let (mut parameters, mut tiles) = (0, 0);
         let model = |model: &Model| model_shape(&model.network, &mut parameters, &mut tiles);
         let mut models: Vec<ModelShape> = plan.models.iter().map(model).collect();
         let layers = models.iter().flat_map(|model| &model.layers);
         let widest = layers.map(|layer| layer.k.max(layer.n)).max().unwrap_or(0);
-        let normed = models.iter().any(|model| !model.norms.is_empty());
-        let exact = precision == Precision::Single || normed;
+        let exact = precision == Precision::Single;
         let half = !exact && machine.has_halves() && half_bytes(1, widest) <= machine.most_shared();
         let tiles_of = |rows: usize, passes: usize| match half {
             true => RowTiles::of_passes(rows, machine, widest, passes),
@@ -375,13 +378,14 @@ impl Layout {
             };
             let back = if pass.back.is_some() { padded } else { 0 };
             let norm = |Norm { gain: Layer { n, .. }, .. }: &Norm| NormShape {
-                unit: take(padded * n),
-                inverse: take(padded),
+                unit: take(if half { back } else { padded } * n),
+                inverse: take(if half { 2 * back } else { padded }),
                 gains: take(back * n),
                 shifts: take(back * n),
             };
-            let norms = norms.iter().map(norm).collect();
-            let bits = half && pass.back.is_some() && is_relu(&plan.models[pass.model.0]);
+            let norms: Vec<_> = norms.iter().map(norm).collect();
+            let bits = half && pass.back.is_some() && norms.is_empty();
+            let bits = bits && is_relu(&plan.models[pass.model.0]);
             // A layer's first inputs are the pass's own.
             let on =
                 |(l, layer): (usize, &Layer)| (bits && l > 0).then(|| take(padded * layer.k / 16));

@@ -62,7 +62,7 @@ pub(crate) struct Setting {
     pub(crate) place: Place,
     /// Where the policy's agents lie.
     pub(crate) agents: Agents,
-    /// What operands of products are; fp32 where layers are too wide for less, or normalised.
+    /// What operands of products are; fp32 where layers are too wide for less.
     pub(crate) precision: Precision,
     /// Runs that share the GPU, in these launches and in those beside them.
     pub(crate) runs: usize,

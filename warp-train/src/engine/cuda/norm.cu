@@ -1,11 +1,11 @@
 // Normalises hidden layers in fp32: a warp takes a row at a time, and all warps of a team share a tile's rows.
 
-// A layer's normalisation of a tile's rows, `n` numbers each, of which `width` are there.
+// A layer's normalisation of a tile's rows, of whose `n` numbers `width` are there.
 struct NormOf {
     // From the tile's first row: sums, which become numbers of mean 0 and deviation 1, and one over the deviation.
     float *unit, *inverse;
     const float *gain, *shift;
-    int width, n;
+    int width;
 };
 
 // The sum of what the lanes of a warp have, in a fixed order; every lane gets it.
@@ -16,17 +16,17 @@ __device__ inline float sum_of_lanes(float x) {
 }
 
 // Puts the activated outputs into y.
-__device__ __noinline__ void normalise(NormOf of, Epilogue epilogue, float* y, int member) {
+__device__ __noinline__ void normalise(NormOf of, int n, Epilogue epilogue, float* y, int member) {
     int lane = threadIdx.x % 32;
     for (int row = member * N_WARPS + threadIdx.x / 32; row < TILE_ROWS; row += TEAM * N_WARPS) {
-        float *unit = of.unit + row * of.n, *to = y + row * of.n;
+        float *unit = of.unit + row * n, *to = y + row * n;
         float sum = 0.0f, squares = 0.0f;
         for (int i = lane; i < of.width; i += 32) sum += unit[i];
         float mean = sum_of_lanes(sum) / (float)of.width;
         for (int i = lane; i < of.width; i += 32) squares += (unit[i] - mean) * (unit[i] - mean);
         float inverse = 1.0f / sqrtf(sum_of_lanes(squares) / (float)of.width + NORM_EPSILON);
         if (lane == 0) of.inverse[row] = inverse;
-        for (int i = lane; i < of.n; i += 32) {
+        for (int i = lane; i < n; i += 32) {
             float x = i < of.width ? (unit[i] - mean) * inverse : 0.0f;
             unit[i] = x;
             to[i] = i < of.width ? activated(epilogue, x * of.gain[i] + of.shift[i]) : 0.0f;
@@ -36,10 +36,10 @@ __device__ __noinline__ void normalise(NormOf of, Epilogue epilogue, float* y, i
 
 // Turns derivatives by what was activated, `shifts`, into those by sums, `d`; `gains` are what the derivative by the
 // gains is summed of.
-__device__ __noinline__ void normalise_back(NormOf of, const float* shifts, float* gains, float* d, int member) {
+__device__ __noinline__ void normalise_back(NormOf of, int n, const float* shifts, float* gains, float* d, int member) {
     int lane = threadIdx.x % 32;
     for (int row = member * N_WARPS + threadIdx.x / 32; row < TILE_ROWS; row += TEAM * N_WARPS) {
-        int first = row * of.n;
+        int first = row * n;
         float sum = 0.0f, along = 0.0f;
         for (int i = lane; i < of.width; i += 32) {
             float by_unit = shifts[first + i] * of.gain[i];
@@ -48,7 +48,7 @@ __device__ __noinline__ void normalise_back(NormOf of, const float* shifts, floa
         }
         float mean = sum_of_lanes(sum) / (float)of.width;
         along = sum_of_lanes(along) / (float)of.width;
-        for (int i = lane; i < of.n; i += 32) {
+        for (int i = lane; i < n; i += 32) {
             bool there = i < of.width;
             float unit = of.unit[first + i], by_unit = there ? shifts[first + i] * of.gain[i] : 0.0f;
             gains[first + i] = there ? shifts[first + i] * unit : 0.0f;

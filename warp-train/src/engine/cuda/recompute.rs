@@ -63,7 +63,8 @@ impl Omitted {
         let relu = plan.models[id.0].network.activation == Activation::Relu;
         let fits = batch.high == RECOMPUTED_HIGH && batch.padded() <= RECOMPUTED_ROWS;
         let few = hidden.n == RECOMPUTED_OUTPUTS && last.outputs <= RECOMPUTED_OF;
-        let recomputed = crowded && relu && fits && few && (n_layers > 2 || !summed);
+        let normed = !model.norms.is_empty();
+        let recomputed = crowded && relu && fits && few && (n_layers > 2 || !summed) && !normed;
         Self { n_layers, summed, recomputed, crowded }
     }
 

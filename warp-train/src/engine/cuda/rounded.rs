@@ -6,7 +6,9 @@
 use crate::algorithm::{ColumnId, Gradients, ModelId, PassId};
 use crate::engine::cpu::CpuEngine;
 use crate::error::{Error, Result};
-use crate::model::{Activation, LayerShape, NamedTensor, transpose};
+use crate::model::{
+    Activation, LAYER_NORM_EPSILON, LayerShape, NamedTensor, Perceptron, transpose,
+};
 use std::collections::BTreeMap;
 
 /// The largest number of fp16.
@@ -29,12 +31,27 @@ struct Derivatives {
     inputs: Vec<f32>,
 }
 
-/// A layer's weights `[outputs, inputs]` and biases.
+/// A layer's weights `[outputs, inputs]` and biases, and how its outputs are normalised, if they are.
 struct Layer {
     shape: LayerShape,
     name: String,
     weight: Vec<f32>,
     bias: Vec<f32>,
+    norm: Option<Norm>,
+}
+
+struct Norm {
+    name: String,
+    gain: Vec<f32>,
+    shift: Vec<f32>,
+}
+
+/// What a normalisation keeps of its rows for the backward pass.
+struct KeptNorm {
+    /// Mean 0 and deviation 1, `[rows, width]`.
+    unit: Vec<f32>,
+    /// One over the deviation, `[rows]`.
+    inverse: Vec<f32>,
 }
 
 /// What a pass keeps of a layer for its backward pass.
@@ -43,6 +60,8 @@ struct Kept {
     x: Vec<f32>,
     /// Slopes of the hidden outputs that it reads; none of a first layer.
     slopes: Vec<f32>,
+    /// Of the normalisation that they come from, if there is one.
+    norm: Option<KeptNorm>,
 }
 
 /// The nearest number in bf16.
@@ -101,7 +120,7 @@ impl Rounding {
         let pass = &plan.passes[id.0];
         let network = &plan.models[pass.model.0].network;
         let name = &plan.models[pass.model.0].name;
-        let layers = layers(cpu, name, network.layers(), |l| network.layer_name(l));
+        let layers = layers(cpu, name, network);
         let column = |id: &ColumnId| (cpu.column(*id), plan.columns[id.0].width);
         let inputs: Vec<_> = pass.inputs.iter().map(column).collect();
         let rows = cpu.column(pass.output).len() / network.outputs;
@@ -116,14 +135,16 @@ impl Rounding {
     fn forward(self, layers: &[Layer], mut x: Vec<f32>, activation: Activation) -> Vec<Kept> {
         let Self { operand, dot } = self;
         let mut kept: Vec<Kept> = Vec::new();
-        for (l, Layer { shape, weight, bias, .. }) in layers.iter().enumerate() {
+        let mut norm = None;
+        for (l, Layer { shape, weight, bias, norm: next, .. }) in layers.iter().enumerate() {
             let of_relu = |y: &f32| f32::from(u8::from(*y > 0.0));
-            let slopes = match (l, activation) {
-                (0, _) => Vec::new(),
-                (_, Activation::Relu) => x.iter().map(of_relu).collect(),
-                (_, Activation::Tanh) => x.iter().map(|y| 1.0 - bf16(*y) * bf16(*y)).collect(),
+            let slopes = match (l, activation, &norm) {
+                (0, ..) => Vec::new(),
+                (_, Activation::Relu, _) => x.iter().map(of_relu).collect(),
+                (_, _, Some(_)) => x.iter().map(|y| 1.0 - y * y).collect(),
+                (_, Activation::Tanh, _) => x.iter().map(|y| 1.0 - bf16(*y) * bf16(*y)).collect(),
             };
-            kept.push(Kept { x: rounded(&x, bf16), slopes });
+            kept.push(Kept { x: rounded(&x, bf16), slopes, norm: norm.take() });
             if l + 1 == layers.len() {
                 break;
             }
@@ -131,21 +152,68 @@ impl Rounding {
             x = read
                 .chunks(shape.inputs)
                 .flat_map(|row| weight.chunks(shape.inputs).zip(bias).map(|(w, b)| dot(w, row) + b))
-                .map(|sum| match activation {
-                    Activation::Relu => sum.max(0.0),
-                    Activation::Tanh => warp_core::math::tanh(sum),
-                })
                 .collect();
+            norm = next.as_ref().map(|next| self.normalise(next, &mut x));
+            x.iter_mut().for_each(|sum| {
+                *sum = match activation {
+                    Activation::Relu => sum.max(0.0),
+                    Activation::Tanh => warp_core::math::tanh(*sum),
+                }
+            });
         }
         kept
+    }
+
+    /// Normalises sums.
+    fn normalise(self, Norm { gain, shift, .. }: &Norm, sums: &mut [f32]) -> KeptNorm {
+        let operand = self.operand;
+        let mut kept = KeptNorm { unit: Vec::new(), inverse: Vec::new() };
+        for row in sums.chunks_mut(gain.len()) {
+            row.iter_mut().for_each(|x| *x = operand(*x));
+            let mean = mean(row.iter().copied());
+            let variance = mean_of_squares(row.iter().map(|x| x - mean));
+            let inverse = 1.0 / (variance + LAYER_NORM_EPSILON).sqrt();
+            kept.inverse.push(inverse);
+            for ((x, gain), shift) in row.iter_mut().zip(gain).zip(shift) {
+                let unit = operand((*x - mean) * inverse);
+                kept.unit.push(unit);
+                *x = unit * gain + shift;
+            }
+        }
+        kept
+    }
+
+    /// From derivatives `d` by what a normalisation gave to those by sums, in place; those by gains and shifts.
+    fn normalise_back(self, norm: &Norm, kept: &KeptNorm, d: &mut [f32]) -> [NamedTensor; 2] {
+        let Norm { name, gain, .. } = norm;
+        let width = gain.len();
+        let (mut gains, mut shifts) = (vec![0.0_f64; width], vec![0.0_f64; width]);
+        let rows = d.chunks_mut(width).zip(kept.unit.chunks(width)).zip(&kept.inverse);
+        for ((d, unit), inverse) in rows {
+            for (i, (d, unit)) in d.iter_mut().zip(unit).enumerate() {
+                gains[i] += f64::from(bf16(*d * unit));
+                shifts[i] += f64::from(bf16(*d));
+                *d *= gain[i];
+            }
+            let sum = mean(d.iter().copied());
+            let along = mean(d.iter().zip(unit).map(|(d, unit)| d * unit));
+            for (d, unit) in d.iter_mut().zip(unit) {
+                *d = bf16(inverse * (*d - sum - unit * along));
+            }
+        }
+        [("weight", gains), ("bias", shifts)].map(|(part, sums)| NamedTensor {
+            name: format!("{name}.{part}"),
+            shape: vec![width],
+            data: sums.into_iter().map(|sum| sum as f32).collect(),
+        })
     }
 
     /// From derivatives `d` by the outputs to those by all parameters and inputs.
     fn backward(self, layers: &[Layer], kept: &[Kept], mut d: Vec<f32>) -> Derivatives {
         let dot = self.dot;
         let mut parameters = Vec::new();
-        for (Layer { shape, name, weight, .. }, Kept { x, slopes }) in layers.iter().zip(kept).rev()
-        {
+        for (l, (layer, kept)) in layers.iter().zip(kept).enumerate().rev() {
+            let (Layer { shape, name, weight, .. }, Kept { x, slopes, norm }) = (layer, kept);
             let LayerShape { inputs, outputs } = *shape;
             let tensor = |part: &str, shape: &[usize], data| NamedTensor {
                 name: format!("{name}.{part}"),
@@ -162,10 +230,15 @@ impl Rounding {
             parameters.push(tensor("weight", &[outputs, inputs], by_weight.collect()));
             let weight = transpose(&rounded(weight, bf16), outputs, inputs);
             let back = d.chunks(outputs).flat_map(|d| weight.chunks(outputs).map(|w| dot(d, w)));
-            d = match slopes.is_empty() {
-                true => back.collect(),
-                false => back.zip(slopes).map(|(d, slope)| bf16(d * slope)).collect(),
+            d = match (slopes.is_empty(), norm) {
+                (true, _) => back.collect(),
+                (_, None) => back.zip(slopes).map(|(d, slope)| bf16(d * slope)).collect(),
+                (_, Some(_)) => back.zip(slopes).map(|(d, slope)| bf16(d) * slope).collect(),
             };
+            let below = l.checked_sub(1).and_then(|below| layers[below].norm.as_ref());
+            if let (Some(below), Some(kept)) = (below, norm) {
+                parameters.extend(self.normalise_back(below, kept, &mut d));
+            }
         }
         Derivatives { parameters, inputs: d }
     }
@@ -184,23 +257,33 @@ fn replace_input(cpu: &mut CpuEngine, id: PassId, by_inputs: &[f32]) {
     cpu.column_mut(to.column).copy_from_slice(&column);
 }
 
-fn layers(
-    cpu: &CpuEngine,
-    model: &str,
-    shapes: impl Iterator<Item = LayerShape>,
-    name_of: impl Fn(usize) -> String,
-) -> Vec<Layer> {
+fn mean(numbers: impl ExactSizeIterator<Item = f32>) -> f32 {
+    let n = numbers.len() as f64;
+    (numbers.map(f64::from).sum::<f64>() / n) as f32
+}
+
+fn mean_of_squares(numbers: impl ExactSizeIterator<Item = f32>) -> f32 {
+    mean(numbers.map(|x| x * x))
+}
+
+fn layers(cpu: &CpuEngine, model: &str, network: &Perceptron) -> Vec<Layer> {
     let weights = cpu.state().weights;
     let find = |name: String| {
         let found = weights.iter().find(|tensor| tensor.name == name);
         found.map_or(Vec::new(), |tensor| tensor.data.clone())
     };
+    let named = |name: &str| [find(format!("{name}.weight")), find(format!("{name}.bias"))];
     let layer = |(l, shape)| {
-        let name = format!("{model}.{}", name_of(l));
-        let (weight, bias) = (find(format!("{name}.weight")), find(format!("{name}.bias")));
-        Layer { shape, name, weight, bias }
+        let name = format!("{model}.{}", network.layer_name(l));
+        let [weight, bias] = named(&name);
+        let norm = network.norms().get(l).map(|_| {
+            let name = format!("{model}.norm.{l}");
+            let [gain, shift] = named(&name);
+            Norm { name, gain, shift }
+        });
+        Layer { shape, name, weight, bias, norm }
     };
-    shapes.enumerate().map(layer).collect()
+    network.layers().enumerate().map(layer).collect()
 }
 
 fn dot(a: &[f32], b: &[f32]) -> f32 {
@@ -295,10 +378,11 @@ mod tests {
                            prioritised = true\ndueling = true\nn_step = 2\n\
                            [policy.all]\ngroups = [\"tagger\", \"runner\"]";
     const SAC: &str = "env_id = \"pendulum\"\nalgorithm = \"sac\"\nnum_envs = 2\nnum_steps = 8";
+    const NORMED: &str = "env_id = \"pendulum\"\nalgorithm = \"td3\"\nnum_envs = 2\nnum_steps = 8\nlayer_norm = true";
 
     #[test]
     fn the_order_of_sums_matters_less_than_rounding() {
-        for keys in [DUELING, SAC] {
+        for keys in [DUELING, SAC, NORMED] {
             for is_bf16 in [false, true] {
                 let rounding = Rounding::new(is_bf16);
                 let other = Rounding { dot: dot_in_singles, ..rounding };

@@ -39,6 +39,7 @@ const EIGHT_TILES: &str = concat!(
 );
 const REPLAY: &str = include_str!("replay.cu");
 const NORM: &str = include_str!("norm.cu");
+const NORM_HALF: &str = include_str!("norm_half.cu");
 const PRIORITIES: &str = include_str!("priorities.cu");
 const RANKS: &str = include_str!("ranks.cu");
 const EARLY: &str = include_str!("early.cu");
@@ -118,7 +119,7 @@ impl ProgramContext<'_> {
         text += &[&[NEXT_KERNEL, TILE][..], products, &[GRADIENT][..]].concat().join("\n");
         if self.layout.models.iter().any(|model| !model.norms.is_empty()) {
             let _ = writeln!(text, "#define NORM_EPSILON {LAYER_NORM_EPSILON:?}f");
-            text += NORM;
+            text += if self.layout.half { NORM_HALF } else { NORM };
         }
         if self.crowded() {
             text += FIRST;
