@@ -10,7 +10,7 @@ use warp_data::Error;
 use warp_func::cuda::{Build, Kernels};
 use warp_func::{Entry, Registry};
 use warp_train::TrainConfig;
-use warp_train::config::{PolicyPlan, Precision};
+use warp_train::config::Precision;
 use warp_train::world::World;
 
 /// Where a command runs.
@@ -168,11 +168,9 @@ impl Device {
         let some = |precision: Precision| {
             config.policies.iter().any(|plan| plan.config.precision == precision)
         };
-        let exact =
-            some(Precision::Single) || config.policies.iter().all(PolicyPlan::has_exact_products);
         let halves = self.halves_products() && backend == "native";
         match (some(Precision::Half), some(Precision::BFloat)) {
-            _ if !halves || exact => "fp32",
+            _ if !halves || some(Precision::Single) => "fp32",
             (true, true) => "fp16, bf16",
             (false, true) => "bf16",
             (_, false) => "fp16",

@@ -68,8 +68,7 @@ warp_core::config! {
         /// Activation after each hidden layer: "tanh" or "relu".
         pub activation: Activation = Activation::Tanh,
         /// Whether the output of each hidden layer is normalised to mean 0 and standard deviation 1, with a learned
-        /// gain and shift, before the activation (layer norm). With a
-        /// replay memory on a GPU, products are in fp32 then.
+        /// gain and shift, before the activation (layer norm).
         pub layer_norm: bool = false,
         /// Name of a network that the program has added; not set: the layers that the other keys describe.
         pub network: Option<String> = None,

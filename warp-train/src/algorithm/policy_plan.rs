@@ -144,13 +144,6 @@ impl PolicyPlan {
         wanted.map(move |(key, schedule)| (key, schedule.at(env_steps)))
     }
 
-    /// Whether products are in fp32 on a GPU, whatever `precision` says: those with a replay memory whose layers are
-    /// normalised.
-    #[must_use]
-    pub fn has_exact_products(&self) -> bool {
-        self.config.layer_norm && self.is_off_policy()
-    }
-
     /// Checks that kernels which iterate by themselves know the algorithm's schedule.
     ///
     /// # Errors

@@ -165,9 +165,7 @@ impl OnDevice {
     /// the environments' body, if kernels can call one.
     pub(crate) fn path(&self, config: &TrainConfig, text: Option<&EnvKernels>) -> String {
         let way = self.way(config, text);
-        let is_bf16 = |plan: &PolicyPlan| {
-            halves::are_bf16(plan.config.precision) && !plan.has_exact_products()
-        };
+        let is_bf16 = |plan: &PolicyPlan| halves::are_bf16(plan.config.precision);
         match !is_exact(config) && config.policies.iter().any(is_bf16) {
             true => way + "; operands are bf16",
             false => way,
