@@ -155,10 +155,13 @@ fn rows_by_layer(network: &WideNetwork) -> usize {
     (LAYERS_BYTES / (4 * (numbers + network.n_outputs + 1))).max(FEWEST_ROWS)
 }
 
-/// Jobs of the second pass that are done at the same time: those of a tower, or those of all towers where they are few
-/// because the first pass makes the gradients of outer layers. What a block does besides going through rows, and the
-/// copies of the gradient, are then half as much.
+/// Jobs that are done at the same time: where one pass makes all gradients, those of all towers; of the second of two passes
+/// those of a tower, or of all towers where they are few because the first pass makes the gradients of outer layers. The more,
+/// the less a block does besides going through rows, and the fewer are the copies of the gradient.
 fn jobs_at_once(shapes: &[TensorShape]) -> usize {
+    if two_passes(shapes).next().is_none() {
+        return shapes.len();
+    }
     let jobs = two_passes(shapes).map(TensorShape::jobs);
     let few = two_passes(shapes).all(TensorShape::makes_edges);
     if few { jobs.sum::<usize>() } else { jobs.max().unwrap_or(1) }.max(1)
