@@ -1,6 +1,6 @@
 // Layer norm between a hidden layer's sums and its activation, where layers run one by one on tensor cores. A warp takes a row,
 // of which a lane has 8 columns of every 256. Everything is worked out from the sums as they are stored, so that both ways see
-// the same numbers. U_PARTS times 256 columns are the widest hidden layer's.
+// the same numbers. U_PARTS times 256 columns are the widest hidden layer's; U_WHOLE says that no layer has a part of 256.
 
 struct UNorm {
     const UPlace& place;
@@ -13,23 +13,25 @@ struct UNorm {
 
     // The lane's columns of a part; where they are none, nothing is read or written.
     __device__ inline unsigned int column(int part) const { return part * 256 + lane * 8; }
-    __device__ inline bool exists(int part) const { return column(part) < place.out; }
+    __device__ inline bool exists(int part) const { return (U_WHOLE ? part * 256 : column(part)) < place.out; }
     // Whether a column is no padding.
-    __device__ inline bool is_real(int part, int k) const { return column(part) + k < place.n_out; }
+    __device__ inline bool is_real(int part, int k) const { return U_WHOLE || column(part) + k < place.n_out; }
 
+    // Where the lane's columns of a row's first part lie in a matrix; those of the next part are four blocks further.
+    __device__ inline unsigned long long at(unsigned int row) const { return u_at(row, lane * 8, place.out / 64); }
     // Nothing is read twice: gains and shifts stay in the first-level cache.
-    __device__ inline void load(const unsigned char* matrix, unsigned int row, uint4 (&x)[U_PARTS]) const {
+    __device__ inline void load(const unsigned char* row, uint4 (&x)[U_PARTS]) const {
         #pragma unroll
         for (int p = 0; p < U_PARTS; ++p) {
             x[p] = make_uint4(0, 0, 0, 0);
             if (!exists(p)) continue;
             asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
                          : "=r"(x[p].x), "=r"(x[p].y), "=r"(x[p].z), "=r"(x[p].w)
-                         : "l"(matrix + u_at(row, column(p), place.out / 64)) : "memory");
+                         : "l"(row + p * 4 * U_BLOCK) : "memory");
         }
     }
-    __device__ inline void store(unsigned char* matrix, unsigned int row, int part, const float (&x)[8]) const {
-        if (exists(part)) u_store(matrix + u_at(row, column(part), place.out / 64), x);
+    __device__ inline void store(unsigned char* row, int part, const float (&x)[8]) const {
+        if (exists(part)) u_store(row + part * 4 * U_BLOCK, x);
     }
 };
 
@@ -47,41 +49,49 @@ __device__ inline void u_vector(const float* from, float (&x)[8]) {
     x[0] = low.x, x[1] = low.y, x[2] = low.z, x[3] = low.w, x[4] = high.x, x[5] = high.y, x[6] = high.z, x[7] = high.w;
 }
 
-// The mean of a row's sums, and one over their deviation.
+// What makes a row's sums numbers of mean 0 and deviation 1.
 struct UMoments {
     float mean, inverse;
 
     __device__ inline UMoments(const UNorm& norm, const uint4 (&sums)[U_PARTS]) {
-        float n = (float)norm.place.n_out, sum = 0.0f, squares = 0.0f, x[8];
+        float share = 1.0f / (float)norm.place.n_out, sum = 0.0f, squares = 0.0f, x[8];
         #pragma unroll
         for (int p = 0; p < U_PARTS; ++p) {
             u_floats(sums[p], x);
             #pragma unroll
             for (int k = 0; k < 8; ++k) sum += x[k];
         }
-        mean = wide_warp_sum(sum) / n;
+        mean = wide_warp_sum(sum) * share;
         #pragma unroll
         for (int p = 0; p < U_PARTS; ++p) {
+            if (U_WHOLE && !norm.exists(p)) continue;
             u_floats(sums[p], x);
             #pragma unroll
-            for (int k = 0; k < 8; ++k) squares += norm.is_real(p, k) ? (x[k] - mean) * (x[k] - mean) : 0.0f;
+            for (int k = 0; k < 8; ++k) {
+                float apart = norm.is_real(p, k) ? x[k] - mean : 0.0f;
+                squares += apart * apart;
+            }
         }
-        inverse = rsqrtf(wide_warp_sum(squares) / n + U_EPSILON);
+        inverse = rsqrtf(wide_warp_sum(squares) * share + U_EPSILON);
     }
+    __device__ inline float unit(float x) const { return __fmaf_rn(x, inverse, -mean * inverse); }
 };
 
 __device__ inline unsigned int u_full_rows(unsigned int rows) { return (rows + U_ROWS - 1) / U_ROWS * U_ROWS; }
 
-// Activations from the sums of a hidden layer, two rows of a warp at a time; rows are so many that blocks are full.
-extern "C" __global__ __launch_bounds__(256, U_PARTS > 4 ? 1 : U_PARTS > 2 ? 2 : 4) void wide_tiled_norm(const TiledNormArgs a) {
+// Activations from the sums of a hidden layer, two rows of a warp at a time, which are eight apart: these lie in the same
+// order. Rows are so many that blocks are full.
+extern "C" __global__ __launch_bounds__(256, U_NORM_BLOCKS) void wide_tiled_norm(const TiledNormArgs a) {
     unsigned int tower = blockIdx.x % U_TOWERS, block = blockIdx.x / U_TOWERS, step = gridDim.x / U_TOWERS * 16;
     unsigned int rows = u_full_rows(wide_present(a.state, a.sampled, a.first, a.rows));
     UNorm norm(tower, a.layer, a.biases, a.biases_tower);
     const unsigned char* all_sums = a.sums + tower * a.tower;
     for (unsigned int row = block * 16 + threadIdx.x / 32; row < rows; row += step) {
         uint4 sums[2][U_PARTS];
-        norm.load(all_sums, row, sums[0]);
-        norm.load(all_sums, row + 8, sums[1]);
+        const unsigned char* from = all_sums + norm.at(row);
+        norm.load(from, sums[0]);
+        norm.load(from + 8 * 128, sums[1]);
+        unsigned char* to = a.y + (from - a.sums);
         UMoments of[2] = {UMoments(norm, sums[0]), UMoments(norm, sums[1])};
         #pragma unroll
         for (int p = 0; p < U_PARTS; ++p) {
@@ -95,10 +105,10 @@ extern "C" __global__ __launch_bounds__(256, U_PARTS > 4 ? 1 : U_PARTS > 2 ? 2 :
                 u_floats(sums[i][p], x);
                 #pragma unroll
                 for (int k = 0; k < 8; ++k) {
-                    float y = (x[k] - of[i].mean) * of[i].inverse * gains[k] + shifts[k];
+                    float y = __fmaf_rn(of[i].unit(x[k]), gains[k], shifts[k]);
                     x[k] = U_TANH ? t_tanh(y) : fmaxf(y, 0.0f);
                 }
-                norm.store(a.y + tower * a.tower, row + 8 * i, p, x);
+                norm.store(to + i * 8 * 128, p, x);
             }
         }
     }
@@ -131,7 +141,7 @@ struct UNormGradients {
 
 // From gradients d of activations to those of sums, in place; every block leaves its rows' sums of the gradients of gains and
 // shifts in `parts`, f32 [blocks of a tower, towers, biases_tower], where they lie as gains and shifts do among biases.
-extern "C" __global__ __launch_bounds__(256, U_PARTS > 2 ? 1 : 2) void wide_tiled_norm_back(const TiledNormBackArgs a) {
+extern "C" __global__ __launch_bounds__(256, U_NORM_BACK_BLOCKS) void wide_tiled_norm_back(const TiledNormBackArgs a) {
     unsigned int tower = blockIdx.x % U_TOWERS, block = blockIdx.x / U_TOWERS, blocks = gridDim.x / U_TOWERS;
     unsigned int rows = u_full_rows(wide_present(a.state, 1, a.first, a.rows));
     UNorm norm(tower, a.layer, a.biases, a.biases_tower);
@@ -143,8 +153,8 @@ extern "C" __global__ __launch_bounds__(256, U_PARTS > 2 ? 1 : 2) void wide_tile
     uint4 next_sums[U_PARTS], next_d[U_PARTS];
     auto load = [&] {
         if (row >= rows) return;
-        norm.load(all_sums, row, next_sums);
-        norm.load(d, row, next_d);
+        norm.load(all_sums + norm.at(row), next_sums);
+        norm.load(d + norm.at(row), next_d);
     };
     for (load(); row < rows;) {
         uint4 sums[U_PARTS], of_activations[U_PARTS];
@@ -153,7 +163,7 @@ extern "C" __global__ __launch_bounds__(256, U_PARTS > 2 ? 1 : 2) void wide_tile
             sums[p] = next_sums[p];
             of_activations[p] = next_d[p];
         }
-        unsigned int here = row;
+        unsigned char* to = d + norm.at(row);
         row += step;
         // The next row is on its way meanwhile, if registers suffice.
         if (U_PARTS <= 4) load();
@@ -169,8 +179,8 @@ extern "C" __global__ __launch_bounds__(256, U_PARTS > 2 ? 1 : 2) void wide_tile
             u_vector(norm.shifts + norm.column(p), shifts);
             #pragma unroll
             for (int k = 0; k < 8; ++k) {
-                float unit = (x[k] - of.mean) * of.inverse, y = unit * gains[k] + shifts[k], h = t_tanh(y);
-                g[p][k] *= U_TANH ? 1.0f - h * h : y > 0.0f ? 1.0f : 0.0f;
+                float unit = of.unit(x[k]), y = __fmaf_rn(unit, gains[k], shifts[k]), h = t_tanh(y);
+                g[p][k] = U_TANH ? g[p][k] * (1.0f - h * h) : y > 0.0f ? g[p][k] : 0.0f;
                 gradients.gains[p][k] += g[p][k] * unit;
                 gradients.shifts[p][k] += g[p][k];
                 g[p][k] *= gains[k];
@@ -178,18 +188,19 @@ extern "C" __global__ __launch_bounds__(256, U_PARTS > 2 ? 1 : 2) void wide_tile
                 along += g[p][k] * unit;
             }
         }
+        // inverse * (g - sum - unit * along), of which the last two are a line in x.
         sum = wide_warp_sum(sum) * share;
-        along = wide_warp_sum(along) * share;
+        float slope = -wide_warp_sum(along) * share * of.inverse * of.inverse, at_0 = -sum * of.inverse - slope * of.mean;
         #pragma unroll
         for (int p = 0; p < U_PARTS; ++p) {
             float x[8];
             u_floats(sums[p], x);
             #pragma unroll
             for (int k = 0; k < 8; ++k) {
-                float unit = (x[k] - of.mean) * of.inverse, dx = of.inverse * (g[p][k] - sum - unit * along);
+                float dx = g[p][k] * of.inverse + (x[k] * slope + at_0);
                 x[k] = norm.is_real(p, k) ? dx : 0.0f;
             }
-            norm.store(d, here, p, x);
+            norm.store(to, p, x);
         }
         if (U_PARTS > 4) load();
     }

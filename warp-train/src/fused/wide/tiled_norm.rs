@@ -4,7 +4,7 @@ use super::args::{TiledNormArgs, TiledNormBackArgs, TiledNormSumArgs};
 use super::kernels::TiledNormKernels;
 use super::policy::{Rows, WidePolicy};
 use super::tiled::TiledNetwork;
-use super::tiled_shape::{BLOCK_ROWS, TiledShape};
+use super::tiled_shape::{BLOCK_ROWS, NormBlocks, TiledShape};
 use crate::error::Result;
 use warp_core::DType::{F32, U8};
 use warp_data::cuda::{Device, DeviceArray};
@@ -21,8 +21,8 @@ pub(super) struct TiledNorms {
     pub(super) sums: Vec<DeviceArray>,
     /// Sums of the gradients of gains and shifts, of each block.
     parts: DeviceArray,
-    /// Blocks of a tower that leave such sums.
-    blocks: usize,
+    /// Blocks of a tower on either way; those on the way back leave such sums.
+    blocks: NormBlocks,
 }
 
 impl TiledNorms {
@@ -37,13 +37,18 @@ impl TiledNorms {
         unit: &Module,
     ) -> Result<Self> {
         let towers = shape.towers.len();
-        let blocks = shape.norm_blocks(device.info().n_multiprocessors as usize);
-        let blocks = blocks.min(rows / ROWS_OF_BLOCK);
+        let multiprocessors = device.info().n_multiprocessors as usize;
+        let of_tower = |blocks: usize, rows: usize| {
+            (blocks * multiprocessors / towers).clamp(1, rows / ROWS_OF_BLOCK)
+        };
+        let NormBlocks { forward, back } = shape.norm_blocks();
+        let blocks =
+            NormBlocks { forward: of_tower(forward, rows / 2), back: of_tower(back, rows) };
         let sums = shape.hidden().iter().map(|layer| {
             let bytes = 2 * towers * rows * layer.outputs;
             Ok(DeviceArray::zeros(device, "sums of layers", U8, &[bytes])?)
         });
-        let parts = blocks * towers * shape.end.biases;
+        let parts = blocks.back * towers * shape.end.biases;
         Ok(Self {
             kernels: TiledNormKernels::of(unit)?,
             sums: sums.collect::<Result<_>>()?,
@@ -76,7 +81,7 @@ impl WidePolicy {
             tower: y.tower as u64,
         };
         let blocks = rows.rows.next_multiple_of(BLOCK_ROWS) / (2 * ROWS_OF_BLOCK);
-        let blocks = blocks.min(2 * norms.blocks);
+        let blocks = blocks.min(norms.blocks.forward);
         let launch = Launch::over(blocks * tiled.shape.towers.len() * 256, 256);
         Ok(norms.kernels.tiled_norm.launch(&launch, &[args.arg()])?)
     }
@@ -102,7 +107,7 @@ impl WidePolicy {
             tower: d.tower as u64,
             parts: &norms.parts,
         };
-        let launch = Launch::over(norms.blocks * tiled.shape.towers.len() * 256, 256);
+        let launch = Launch::over(norms.blocks.back * tiled.shape.towers.len() * 256, 256);
         Ok(norms.kernels.tiled_norm_back.launch(&launch, &[args.arg()])?)
     }
 
@@ -116,7 +121,7 @@ impl WidePolicy {
         let (copies, vectors) = (self.sizes.copies, tiled.shape.end.biases);
         let args = TiledNormSumArgs {
             biases_tower: vectors as u32,
-            blocks: norms.blocks as u32,
+            blocks: norms.blocks.back as u32,
             copies: copies as u32,
             first: first as u32,
             parts: &norms.parts,

@@ -34,6 +34,13 @@ pub(super) struct TiledLayer {
     pub(super) squares: usize,
 }
 
+/// Blocks of a multiprocessor that normalise at a time, on either way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct NormBlocks {
+    pub(super) forward: usize,
+    pub(super) back: usize,
+}
+
 /// The layers of a network's towers, padded; all towers have the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TiledShape {
@@ -103,10 +110,20 @@ impl TiledShape {
         are_few && !self.is_normed()
     }
 
-    /// Blocks of a tower that go through all rows of a normalised layer on their way back: as many as there is room for.
-    pub(super) fn norm_blocks(&self, multiprocessors: usize) -> usize {
-        let of_multiprocessor = if self.norm_parts() > 2 { 1 } else { 2 };
-        (of_multiprocessor * multiprocessors / self.towers.len()).max(1)
+    /// Blocks of a multiprocessor that go through rows of a normalised layer, as registers allow.
+    pub(super) fn norm_blocks(&self) -> NormBlocks {
+        let (forward, back) = match self.norm_parts() {
+            0..=2 => (3, 2),
+            3..=4 => (2, 1),
+            _ => (1, 1),
+        };
+        NormBlocks { forward, back }
+    }
+
+    /// Whether parts of rows that are normalised have all columns.
+    fn has_whole_parts(&self) -> bool {
+        let hidden = self.towers.iter().flat_map(|tower| &tower.hidden);
+        hidden.into_iter().all(|layer| layer.n_out.is_multiple_of(NORM_PART))
     }
 
     /// Parts of a row that is normalised.
@@ -176,6 +193,9 @@ impl TiledShape {
             ("FEW", u8::from(self.makes_outputs()).to_string()),
             ("NORMED", u8::from(self.is_normed()).to_string()),
             ("PARTS", self.norm_parts().to_string()),
+            ("NORM_BLOCKS", self.norm_blocks().forward.to_string()),
+            ("NORM_BACK_BLOCKS", self.norm_blocks().back.to_string()),
+            ("WHOLE", u8::from(self.has_whole_parts()).to_string()),
             ("EPSILON", format!("{LAYER_NORM_EPSILON:e}f")),
         ] {
             let _ = writeln!(text, "#define U_{name} {value}");
