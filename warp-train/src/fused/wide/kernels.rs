@@ -25,9 +25,11 @@ kernels! {
     }
     /// Minibatches and steps of the optimiser.
     UpdateKernels {
-        shuffle, advantages, shuffled_advantages, begin_minibatch, gather, losses, reduce, sum_copies,
+        shuffle, advantages, shuffled_advantages, begin_minibatch, gather, reduce, sum_copies,
         factors, descend, check_kl,
     }
+    /// Losses of outputs in memory, where whole networks do not compute theirs.
+    LossKernels { losses }
     /// How far actions differ, in a unit of its own.
     SpreadKernels { spread, spread_means }
     /// For running moments of observations and rewards.

@@ -6,8 +6,8 @@ use super::args::PackArgs;
 use super::arrays::{Arrays, Sizes};
 use super::kernels::{
     ByLayer, FewKernels, FusedActKernels, FusedLearnKernels, FusedTowers, GeneralKernels,
-    LayerKernels, NormKernels, TensorActKernels, TensorGradientKernels, TensorLearnKernels,
-    TensorRolloutKernels, TensorWeightsKernels, UpdateKernels,
+    LayerKernels, LossKernels, NormKernels, TensorActKernels, TensorGradientKernels,
+    TensorLearnKernels, TensorRolloutKernels, TensorWeightsKernels, UpdateKernels,
 };
 use super::layer_norm::Norms;
 use super::layers::{Product, acts_few};
@@ -20,6 +20,7 @@ use super::shards::WideShards;
 use super::shared::WideState;
 use super::spread::WideSpread;
 use super::tensor_shape::{TILE_ROWS, TensorShape};
+use super::text;
 use super::tiled::TiledNetwork;
 use crate::algorithm::{AgentRange, OnPolicyAlgorithm, PolicyPlan};
 use crate::config::TrainConfig;
@@ -134,6 +135,8 @@ pub(in super::super) struct WidePolicy {
     pub(super) update: UpdateKernels,
     /// Layers one by one, where towers do not run as a whole.
     pub(super) by_layer: Option<ByLayer>,
+    /// Losses of outputs in memory, where whole networks do not compute theirs.
+    pub(super) losses: Option<LossKernels>,
     /// What normalises hidden layers, if something does.
     pub(super) norms: Option<Norms>,
     /// All layers of few rows in one launch, where a block has room for some and towers do not run as a whole.
@@ -186,7 +189,6 @@ impl WidePolicy {
         }
         let modules = compile(kernels, &general, Build::Parity)?;
         let module = &modules[0];
-        let (by_layer, fused) = (by_layer(module, &path)?, fused(&modules, &path)?);
         let norms = norms(kernels.device(), module, &network, &path, &sizes)?;
         let few = acts_few(&network, &path).then(|| FewKernels::of(module)).transpose()?;
         let (general, update) = (GeneralKernels::of(module)?, UpdateKernels::of(&modules[1])?);
@@ -227,10 +229,11 @@ impl WidePolicy {
             arrays,
             kernels: general,
             update,
-            by_layer,
+            by_layer: by_layer(module, &path)?,
+            losses: losses(&modules[1], &path)?,
             norms,
             few,
-            fused,
+            fused: fused(&modules, &path)?,
             tensor,
             whole_rollout: rollout.map(|unit| whole_rollout(kernels, unit)).transpose()?,
             tiled,
@@ -425,6 +428,11 @@ fn tiled(
 /// What says how a policy's objective changes, if it does.
 fn changing(plan: &PolicyPlan, config: &TrainConfig) -> Result<Option<Box<dyn OnPolicyAlgorithm>>> {
     plan.config.clip_coef.changes().then(|| plan.on_policy(&config.spec)).transpose()
+}
+
+/// Losses of outputs in memory, of the unit for updates, if that is where they are.
+fn losses(update: &Module, path: &NetworkPath) -> Result<Option<LossKernels>> {
+    text::leaves_outputs(path).then(|| LossKernels::of(update)).transpose()
 }
 
 /// What runs layers one by one, if that is the way.

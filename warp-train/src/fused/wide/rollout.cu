@@ -1,21 +1,38 @@
 // Filling a rollout: what the agents see, what they do, what comes of it. A row is one agent of one
 // replica; rollout arrays are [steps, rows, ...].
 
-// Number `column` of what a row's agent sees before step t, which is stored; with the first one also
-// what it may do, and whether it is in the game.
-__device__ inline float wide_see(const WidePlaces* places, unsigned int t, unsigned int rows,
-                                  unsigned int row, unsigned int column, const WideSeen& seen) {
-    WidePlace place = wide_place(places, row);
+// Number `column` of what a row's agent sees, and whether it may do what has that number.
+struct WideLook {
+    float x = 0.0f;
+    unsigned char allowed = 0;
+    WideLook() = default;
+    __device__ inline WideLook(const WidePlaces* places, unsigned int row, unsigned int column, const float* factors) {
+        WidePlace place = wide_place(places, row);
+        x = wide_normalised(place.group->obs[place.row * P_WIDTH + column], column, factors);
+        allowed = column < P_MASK ? place.group->action_mask[place.row * P_MASK + column] : 0;
+    }
+};
+
+// Keeps that before step t; with the first number also whether the agent is in the game, and with all of them what it may do
+// beyond as many.
+__device__ inline void wide_keep_look(const WidePlaces* places, unsigned int t, unsigned int rows, unsigned int row,
+                                      unsigned int column, const WideSeen& seen, const WideLook& look) {
     unsigned long long cell = (unsigned long long)t * rows + row;
-    float x = place.group->obs[place.row * P_WIDTH + column];
-    x = wide_normalised(x, column, seen.factors);
-    seen.obs[cell * P_WIDTH + column] = x;
-    if (column != 0) return x;
-    if (P_MORTAL) seen.weights[cell] = place.group->alive ? place.group->alive[place.row] : 1;
-    for (int j = 0; j < P_MASK; ++j) {
+    seen.obs[cell * P_WIDTH + column] = look.x;
+    if (column < P_MASK) seen.masks[cell * P_MASK + column] = look.allowed;
+    if (P_MASK <= P_WIDTH && (!P_MORTAL || column != 0)) return;
+    WidePlace place = wide_place(places, row);
+    if (P_MORTAL && column == 0) seen.weights[cell] = place.group->alive ? place.group->alive[place.row] : 1;
+    for (unsigned int j = column + P_WIDTH; j < P_MASK; j += P_WIDTH) {
         seen.masks[cell * P_MASK + j] = place.group->action_mask[place.row * P_MASK + j];
     }
-    return x;
+}
+
+__device__ inline float wide_see(const WidePlaces* places, unsigned int t, unsigned int rows, unsigned int row,
+                                 unsigned int column, const WideSeen& seen) {
+    WideLook look(places, row, column, seen.factors);
+    wide_keep_look(places, t, rows, row, column, seen, look);
+    return look.x;
 }
 
 // What the agents see before step t, and who is in the game.
@@ -23,6 +40,13 @@ extern "C" __global__ void wide_inputs(const InputsArgs a) {
     unsigned long long at = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x;
     unsigned int row = (unsigned int)(at / P_WIDTH), column = (unsigned int)(at % P_WIDTH);
     if (row < a.rows) wide_see(a.places, a.t, a.rows, row, column, a.seen);
+}
+
+// The numbers that a row's actions of a step are drawn by.
+__device__ inline WarpDraw wide_draw_of(const WideStep& step, const WidePlace& place) {
+    WarpDraw draw = warp_draw(step.seed, step.first_replica + place.replica, wide_run_step(step, step.places),
+                              WARP_PURPOSE_ACTION);
+    return warp_draw_agent(&draw, P_FIRST_AGENT + place.agent);
 }
 
 // Draws a row's action of a step from its outputs, P_OUT of them and, if the tower VALUES, the value; hands
@@ -33,9 +57,7 @@ __device__ inline void wide_decide(const WideStep& step, unsigned int row, const
     WidePlace place = wide_place(step.places, row);
     const WideDone& done = step.done;
     unsigned long long cell = (unsigned long long)step.t * step.rows + row;
-    WarpDraw draw = warp_draw(step.seed, step.first_replica + place.replica, wide_run_step(step, step.places),
-                              WARP_PURPOSE_ACTION);
-    draw = warp_draw_agent(&draw, P_FIRST_AGENT + place.agent);
+    WarpDraw draw = wide_draw_of(step, place);
     const unsigned char* stored = known_mask ? known_mask : done.masks + cell * P_MASK;
     const unsigned char* mask = P_MASK ? stored : 0;
     int action[P_ACTION];
@@ -56,11 +78,56 @@ __device__ inline void wide_decide(const WideStep& step, unsigned int row, const
     }
 }
 
+#if P_HEAD_SIZE
+// The same by a warp, whose lanes share a row's heads: these are many and alike.
+__device__ inline void wide_decide_together(const WideStep& step, unsigned int row, const float* out) {
+    constexpr int n = (P_ACTION + 31) / 32, size = P_HEAD_SIZE;
+    int lane = threadIdx.x % 32;
+    WidePlace place = wide_place(step.places, row);
+    const WideDone& done = step.done;
+    unsigned long long cell = (unsigned long long)step.t * step.rows + row;
+    WarpDraw draw = wide_draw_of(step, place);
+    const unsigned char* mask = done.masks + cell * P_MASK;
+    float log_probs[n] = {};
+    bool sound = true;
+    #pragma unroll
+    for (int h = 0; h < n; ++h) {
+        int head = lane + 32 * h;
+        if (head >= P_ACTION) continue;
+        WarpSampled of = {-0.0f, -0.0f, true};
+        const unsigned char* allowed = WideLayout::masked ? mask + head * size : 0;
+        // A head takes the number of its own.
+        WarpDraw own = draw;
+        own.index = head / 4 * 4;
+        for (int i = 0; i < head % 4; ++i) warp_draw_u32(&own);
+        int action = warp_choose<size, WideLayout::masked, false, true>(out + head * size, allowed,
+                                                                        warp_draw_uniform(&own), of);
+        done.actions[cell * P_ACTION + head] = action;
+        ((int*)place.group->action)[place.row * P_ACTION + head] = action;
+        log_probs[h] = of.log_prob;
+        sound = sound && of.sound;
+    }
+    // Summed in the order of heads, as a thread by itself would.
+    float log_prob = -0.0f;
+    #pragma unroll
+    for (int head = 0; head < P_ACTION; ++head) log_prob += __shfl_sync(0xffffffffu, log_probs[head / 32], head % 32);
+    sound = __all_sync(0xffffffffu, sound);
+    if (lane != 0) return;
+    float value = out[P_OUT];
+    if (!sound || !(value * 0.0f == 0.0f)) atomicOr(&step.state->fault, WIDE_FAULT_OUTPUT);
+    done.log_probs[cell] = log_prob;
+    done.values[cell] = value;
+}
+#endif
+
 // The same for `part` rows from `first` on, whose outputs lie in `outs`, f32 [part, P_OUT + 1].
 extern "C" __global__ void wide_act(const ActArgs a) {
     unsigned int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= a.part) return;
-    wide_decide(a.step, a.first + i, a.outs + (unsigned long long)i * (P_OUT + 1));
+#if P_HEAD_SIZE
+    if (i / 32 < a.part) wide_decide_together(a.step, a.first + i / 32, a.outs + (unsigned long long)(i / 32) * (P_OUT + 1));
+#else
+    if (i < a.part) wide_decide(a.step, a.first + i, a.outs + (unsigned long long)i * (P_OUT + 1));
+#endif
 }
 
 // What came of step t.

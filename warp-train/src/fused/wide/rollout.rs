@@ -8,6 +8,7 @@ use super::args::{
 use super::kernels::TensorRolloutKernels;
 use super::network::Role;
 use super::policy::{Rows, TensorTower, WidePolicy};
+use super::text;
 use crate::error::Result;
 use warp_data::cuda::DeviceArray;
 use warp_func::VecEnv;
@@ -90,7 +91,8 @@ impl WidePolicy {
     pub(super) fn decide(&self, step: WideStep<'_>, first: usize, rows: usize) -> Result<()> {
         let outs = &self.arrays.outs;
         let args = ActArgs { step, outs, first: first as u32, part: rows as u32 };
-        Ok(self.kernels.act.launch(&Launch::over(rows, 128), &[args.arg()])?)
+        let launch = Launch::over(rows * text::lanes_that_act(&self.plan), 128);
+        Ok(self.kernels.act.launch(&launch, &[args.arg()])?)
     }
 
     /// Step `t` with so many rows, whose values go to `values`.

@@ -2,7 +2,8 @@
 // derivatives by the outputs, twins of warp-train's loss, operation by operation.
 //
 // Made for one policy by constants and the functions of its objective: P_OUT outputs per row, P_ACTION numbers per action, P_SIZES the
-// heads' sizes, P_FIRSTS their first outputs, P_LANES how many lanes share a sample's heads, WideLayout what the outputs mean to a sampler; P_CONTINUOUS for a box, P_LOG_STD_AT where
+// heads' sizes, P_FIRSTS their first outputs, P_LANES how many lanes share a sample's heads, P_HEAD_SIZE the size of many heads that
+// are alike, or 0, WideLayout what the outputs mean to a sampler; P_CONTINUOUS for a box, P_LOG_STD_AT where
 // log-deviations that are parameters lie, or -1.
 
 __device__ const int wide_sizes[] = P_SIZES;
@@ -38,6 +39,82 @@ __device__ inline WarpSampled wide_sample(const float* out, const float*, const 
 struct WideDistribution {
     float log_prob, entropy;
 };
+
+#if P_HEAD_SIZE
+
+// Where lanes share heads, which are many and have P_HEAD_SIZE choices each: a lane has every LANESth, and what it finds stays
+// in registers.
+template <int LANES> struct WideAlikeHeads {
+    static constexpr int n = (P_ACTION + LANES - 1) / LANES;
+    float p[n][P_HEAD_SIZE], log_p[n][P_HEAD_SIZE], entropy[n];
+    int action[n];
+};
+
+// Evaluates number h of a lane's heads; adds to the row.
+template <int LANES>
+__device__ inline void wide_evaluate_head(const float* out, const unsigned char* mask, int h, WideAlikeHeads<LANES>& found,
+                                          WideDistribution& row) {
+    constexpr int size = P_HEAD_SIZE;
+    float(&p)[size] = found.p[h], (&log_p)[size] = found.log_p[h], max = WIDE_NONE, sum = 0.0f, entropy = 0.0f;
+    bool allowed[size];
+    #pragma unroll
+    for (int j = 0; j < size; ++j) {
+        allowed[j] = mask == 0 || mask[j] != 0;
+        log_p[j] = out[j];
+        float logit = allowed[j] ? log_p[j] : WIDE_NONE;
+        max = logit > max ? logit : max;
+    }
+    #pragma unroll
+    for (int j = 0; j < size; ++j) {
+        p[j] = allowed[j] ? warp_exp(log_p[j] - max) : 0.0f;
+        sum += p[j];
+    }
+    float log_sum = warp_ln(sum);
+    #pragma unroll
+    for (int j = 0; j < size; ++j) {
+        p[j] = p[j] / sum;
+        log_p[j] = log_p[j] - max - log_sum;
+        if (allowed[j] && p[j] > 0.0f) entropy -= p[j] * log_p[j];
+        if (allowed[j] && j == found.action[h]) row.log_prob += log_p[j];
+    }
+    row.entropy += found.entropy[h] = entropy;
+}
+
+template <int LANES>
+__device__ inline WideDistribution wide_evaluate(const float* out, const float*, const unsigned char* mask,
+                                                 const int* actions, const float*, int lane, WideAlikeHeads<LANES>& found) {
+    WideDistribution row = {0.0f, 0.0f};
+    #pragma unroll
+    for (int h = 0; h < WideAlikeHeads<LANES>::n; ++h) {
+        int head = lane + h * LANES;
+        if (head < P_ACTION) found.action[h] = actions[head];
+    }
+    #pragma unroll
+    for (int h = 0; h < WideAlikeHeads<LANES>::n; ++h) {
+        int head = lane + h * LANES, first = head * P_HEAD_SIZE;
+        if (head < P_ACTION) wide_evaluate_head(out + first, mask ? mask + first : 0, h, found, row);
+    }
+    return {wide_sum_lanes<LANES>(row.log_prob), wide_sum_lanes<LANES>(row.entropy)};
+}
+
+// Turns the outputs of the row last evaluated into their gradient, in place.
+template <int LANES>
+__device__ inline void wide_gradient(float* out, const float*, const unsigned char*, const int*, const float*,
+                                     float d_log_prob, float d_entropy, int lane, const WideAlikeHeads<LANES>& found) {
+    #pragma unroll
+    for (int h = 0; h < WideAlikeHeads<LANES>::n; ++h) {
+        int head = lane + h * LANES;
+        if (head >= P_ACTION) continue;
+        #pragma unroll
+        for (int j = 0; j < P_HEAD_SIZE; ++j) {
+            float p = found.p[h][j], log_p = found.log_p[h][j];
+            float d = p == 0.0f ? 0.0f : -p * (d_log_prob + d_entropy * (log_p + found.entropy[h]));
+            out[head * P_HEAD_SIZE + j] = j == found.action[h] ? d + d_log_prob : d;
+        }
+    }
+}
+
+#endif
 
 // Largest allowed logit and logarithm of the sum of weights of a head.
 __device__ inline void wide_normaliser(const float* out, const unsigned char* mask, int first,
@@ -104,6 +181,14 @@ __device__ inline void wide_gradient(float* out, const float*, const unsigned ch
         }
     }
 }
+
+#if P_HEAD_SIZE
+template <int LANES> struct WideHeadsBy { typedef WideAlikeHeads<LANES> type; };
+template <> struct WideHeadsBy<1> { typedef WideHeads<1> type; };
+template <int LANES> using WideHeadsOf = typename WideHeadsBy<LANES>::type;
+#else
+template <int LANES> using WideHeadsOf = WideHeads<LANES>;
+#endif
 
 #else
 
@@ -177,12 +262,12 @@ struct WideDistribution {
 };
 
 // Nothing that the gradient would not compute again.
-template <int LANES> struct WideHeads {};
+template <int LANES> struct WideHeadsOf {};
 
 template <int LANES>
 __device__ inline WideDistribution wide_evaluate(const float* out, const float* parameters,
                                                  const unsigned char*, const int*,
-                                                 const float* raw, int, WideHeads<LANES>&) {
+                                                 const float* raw, int, WideHeadsOf<LANES>&) {
     WideDistribution row = {0.0f, 0.0f};
     for (int d = 0; d < P_ACTION; ++d) {
         float log_std = wide_clamp_log_std(wide_log_stds(out, parameters)[d]);
@@ -213,7 +298,7 @@ __device__ inline void wide_element_gradient(float* out, const float* parameters
 template <int LANES>
 __device__ inline void wide_gradient(float* out, const float* parameters, const unsigned char*,
                                      const int*, const float* raw, float d_log_prob,
-                                     float d_entropy, int, const WideHeads<LANES>&) {
+                                     float d_entropy, int, const WideHeadsOf<LANES>&) {
     for (int d = 0; d < P_ACTION; ++d) {
         wide_element_gradient(out, parameters, raw, d, d_log_prob, d_entropy);
     }
@@ -268,7 +353,7 @@ __device__ inline void wide_sample_loss(const WideSamples& from, const WideSetti
     const int* actions = from.actions + (unsigned long long)cell * P_ACTION;
     const float* raws = from.raws + (unsigned long long)cell * P_ACTION;
     WideDistribution now = {0.0f, 0.0f};
-    WideHeads<LANES> heads;
+    WideHeadsOf<LANES> heads;
     if (ACTS) now = wide_evaluate<LANES>(out, parameters, mask, actions, raws, lane, heads);
     WideRow row = {now.log_prob, known.log_prob, VALUES ? out[value_at] : 0.0f, known.value,
                    known.advantage, known.target};

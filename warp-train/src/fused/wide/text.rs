@@ -44,6 +44,8 @@ pub(super) const CELLS: &str = include_str!("cells.cu");
 const UPDATE: [&str; 3] = [include_str!("copies.cu"), MINIBATCHES, include_str!("update.cu")];
 /// Which samples a minibatch has.
 pub(super) const MINIBATCHES: &str = include_str!("minibatches.cu");
+/// Losses of outputs that layers one by one have left.
+const LOSSES: &str = include_str!("losses.cu");
 const PRODUCTS: [&str; 2] = [include_str!("product_single.cu"), include_str!("product_half.cu")];
 const OPERAND: &str = include_str!("operand.cu");
 const GEMM: &str = include_str!("gemm.cu");
@@ -88,13 +90,14 @@ const TENSOR_PARTIAL: &str = include_str!("tensor_partial.cu");
 const ROW_MOMENTS: &str = include_str!("row_moments.cu");
 const TILED: &str = include_str!("tiled.cu");
 const TILED_ROWS: &str = include_str!("tiled_rows.cu");
-const TILED_UNITS: [&[&str]; 6] = [
+const TILED_UNITS: [&[&str]; 7] = [
     &[include_str!("tiled_layer.cu"), include_str!("tiled_forward.cu")],
     &[include_str!("tiled_layer.cu"), include_str!("tiled_back.cu")],
     &["\n#define U_KIND 0\n", TILED_WEIGHTS],
     &["\n#define U_KIND 1\n", TILED_WEIGHTS],
     &["\n#define U_KIND 2\n", TILED_WEIGHTS],
     &["\n#define U_KIND 3\n", TILED_WEIGHTS],
+    &[LOSSES],
 ];
 /// Further, of normalised layers.
 const TILED_NORM: &[&str] = &[ROW_MOMENTS, include_str!("tiled_norm.cu")];
@@ -121,7 +124,8 @@ pub(super) fn general(
     let known = u8::from(!path.shapes().is_empty());
     let rows = format!("{rows}\n#define P_KNOWN {known}\n");
     let others = ranks::text(&config.world) + &shards::text(config.shards().here);
-    let update = [&*rows, &UPDATE.join("\n"), &others].concat();
+    let losses = if leaves_outputs(path) { LOSSES } else { "" };
+    let update = [&*rows, &UPDATE.join("\n"), losses, &others].concat();
     let (mut text, mut learns) = (rows.clone() + &GENERAL.join("\n"), None);
     if network.has_norms() {
         text += ROW_MOMENTS;
@@ -154,6 +158,11 @@ pub(super) fn general(
     let spread = spread::source(constants(config, number, network) + STATE);
     let general = [with_samplers("wide.cu", text), with_samplers("wide_update.cu", update)];
     general.into_iter().chain(learns).chain([spread]).collect()
+}
+
+/// Whether outputs are left in memory for losses that are computed with the rounding of the processor's.
+pub(super) fn leaves_outputs(path: &NetworkPath) -> bool {
+    matches!(path, NetworkPath::Layers(_) | NetworkPath::Foreign)
 }
 
 /// The kernels of one tower on tensor cores, in several units; what acts sums what it sees if `sums_obs`.
@@ -235,6 +244,21 @@ pub(super) fn lanes(plan: &PolicyPlan) -> usize {
     }
 }
 
+/// How many lanes of a warp share a row's heads where it acts on outputs in memory.
+pub(super) fn lanes_that_act(plan: &PolicyPlan) -> usize {
+    if size_of_many_heads(plan.layout.head_sizes()) > 0 { 32 } else { 1 }
+}
+
+/// The choices of each head where lanes share heads that are alike and have few; else 0.
+fn size_of_many_heads(sizes: &[usize]) -> usize {
+    match sizes {
+        [size, rest @ ..] if rest.len() > 3 && *size <= 16 && rest.iter().all(|n| n == size) => {
+            *size
+        }
+        _ => 0,
+    }
+}
+
 fn is_tanh(config: &TrainConfig, number: PolicyNumber) -> bool {
     config.policies[number.index].config.activation == Activation::Tanh
 }
@@ -274,6 +298,7 @@ fn constants(config: &TrainConfig, number: PolicyNumber, network: &WideNetwork) 
     define("ACTION", layout.action_width().to_string());
     let sizes = layout.head_sizes();
     define("LANES", lanes(plan).to_string());
+    define("HEAD_SIZE", size_of_many_heads(sizes).to_string());
     let firsts = sizes.iter().scan(0, |next, size| {
         *next += size;
         Some(*next - size)

@@ -9,8 +9,8 @@ use super::args::{
     TiledSumArgs, TiledWeightsArgs,
 };
 use super::kernels::{
-    TiledBackKernels, TiledForwardKernels, TiledLastKernels, TiledOutputsKernels, TiledRowKernels,
-    TiledWeightsKernels,
+    LossKernels, TiledBackKernels, TiledForwardKernels, TiledLastKernels, TiledOutputsKernels,
+    TiledRowKernels, TiledWeightsKernels,
 };
 use super::policy::{Rows, WidePolicy};
 use super::tiled_norm::TiledNorms;
@@ -32,9 +32,13 @@ struct Ring {
 impl Ring {
     /// Blocks of a launch whose kernel stages a tile of a hidden layer, too, if it `stores` one.
     fn launch(self, blocks: usize, stores: bool) -> Launch {
+        self.launch_with(blocks, if stores { 2 * BLOCK_ROWS * self.columns } else { 0 })
+    }
+
+    /// Blocks of a launch with `further` bytes of shared memory behind the ring.
+    fn launch_with(self, blocks: usize, further: usize) -> Launch {
         let Self { stages, columns } = self;
-        let staging = if stores { 2 * BLOCK_ROWS * columns } else { 0 };
-        let shared_bytes = (stages * (BLOCK + 2 * BLOCK_COLUMNS * columns) + staging) as u32;
+        let shared_bytes = (stages * (BLOCK + 2 * BLOCK_COLUMNS * columns) + further) as u32;
         Launch { blocks: blocks as u32, threads: 384, shared_bytes, cooperative: false }
     }
 }
@@ -47,6 +51,7 @@ struct TiledKernels {
     outputs: Outputs,
     back: TiledBackKernels,
     weights: TiledWeightsKernels,
+    losses: LossKernels,
 }
 
 /// Where outputs come from.
@@ -103,7 +108,8 @@ impl TiledNetwork {
         general: &Module,
         units: &[Module],
     ) -> Result<Self> {
-        let [forward, back, weights @ ..] = std::array::from_fn::<_, 6, _>(|unit| &units[unit]);
+        let [forward, back, weights @ .., losses] =
+            std::array::from_fn::<_, 7, _>(|unit| &units[unit]);
         let rows = rows.next_multiple_of(BLOCK_ROWS);
         let towers = shape.towers.len();
         let make =
@@ -122,6 +128,7 @@ impl TiledNetwork {
                 },
                 back: TiledBackKernels::of(back)?,
                 weights: TiledWeightsKernels::of(weights)?,
+                losses: LossKernels::of(losses)?,
             },
             rows,
             few: make("output_weights", 2 * towers * FEW * last.outputs)?,
@@ -131,7 +138,7 @@ impl TiledNetwork {
             inputs: make("inputs", 2 * rows * shape.layers[0].inputs)?,
             hidden: shape.hidden().iter().map(hidden).collect::<Result<_>>()?,
             gradients: make("output_gradients", 2 * towers * rows * shape.heads().outputs)?,
-            norms: units[6..]
+            norms: units[7..]
                 .first()
                 .map(|unit| TiledNorms::new(device, &shape, rows, unit))
                 .transpose()?,
@@ -157,6 +164,16 @@ impl TiledNetwork {
     /// A launch with a thread for eight columns of every row.
     fn over_rows(rows: usize, columns: usize) -> Launch {
         Launch::over(rows.next_multiple_of(BLOCK_ROWS) * columns / 8, 256)
+    }
+
+    /// A launch with a warp for up to 256 columns of a row, or of several rows.
+    fn over_parts_of_rows(rows: usize, columns: usize) -> Launch {
+        let rows = rows.next_multiple_of(BLOCK_ROWS);
+        let warps = match columns {
+            ..WIDE => rows.div_ceil(WIDE / columns),
+            _ => rows * columns.div_ceil(WIDE),
+        };
+        Launch::over(32 * warps, 256)
     }
 
     fn towers_of<'a>(&self, of: &'a DeviceArray, columns: usize) -> Matrices<'a> {
@@ -196,6 +213,11 @@ impl TiledNetwork {
 }
 
 impl WidePolicy {
+    /// What computes the losses of outputs that layers one by one have left.
+    pub(super) fn losses(&self) -> Option<&LossKernels> {
+        self.losses.as_ref().or(self.tiled.as_ref().map(|tiled| &tiled.kernels.losses))
+    }
+
     /// Looks and acts at step `t`, layer by layer on tensor cores.
     pub(super) fn tiled_act(
         &self,
@@ -216,7 +238,7 @@ impl WidePolicy {
                 seen: self.seen(),
                 x: &tiled.inputs,
             };
-            let launch = TiledNetwork::over_rows(rows, tiled.inputs_of(0).columns);
+            let launch = TiledNetwork::over_parts_of_rows(rows, tiled.inputs_of(0).columns);
             tiled.kernels.rows.tiled_store_obs.launch(&launch, &[args.arg()])?;
             self.tiled_forward(tiled, &Rows { x: &a.obs, at: 0, sampled: false, first: 0, rows })?;
             self.decide(step, first, rows)?;
@@ -275,7 +297,8 @@ impl WidePolicy {
         let args = self.tiled_layer(tiled, rows, inputs, heads.image, heads, none);
         let tiles = rows.rows.div_ceil(BLOCK_ROWS) * (heads.outputs / BLOCK_COLUMNS);
         let blocks = (tiles * tiled.shape.towers.len()).min(multiprocessors);
-        let launch = Ring { stages: 8, columns: BLOCK_COLUMNS }.launch(blocks, false);
+        let ring = Ring { stages: 6, columns: BLOCK_COLUMNS };
+        let launch = ring.launch_with(blocks, 4 * BLOCK_ROWS * (BLOCK_COLUMNS + 8));
         Ok(outputs.tiled_outputs.launch(&launch, &[args.arg()])?)
     }
 

@@ -17,6 +17,6 @@ extern "C" __global__ __launch_bounds__(U_THREADS, 1) void wide_tiled_last_narro
 #else
 // outs = x w + b of the output layers.
 extern "C" __global__ __launch_bounds__(U_THREADS, 1) void wide_tiled_outputs(const TiledLayerArgs a) {
-    u_layer<64, 8, U_OUTPUTS>(a);
+    u_layer<64, 6, U_OUTPUTS>(a);
 }
 #endif

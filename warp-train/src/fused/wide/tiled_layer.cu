@@ -105,24 +105,33 @@ __device__ inline void u_finish(const float (&sums)[N / 2], unsigned int staging
     }
 }
 
-// A group's 64 rows of a tile of outputs, to `outs`, f32 [rows, P_OUT + 1].
+// A group's 64 rows of a tile of outputs, to `outs`, f32 [rows, P_OUT + 1], by way of `staging`, [64, N + 8], so that lanes
+// store neighbours; there, four rows in which lanes have two numbers each meet every bank once.
 template <int N>
-__device__ inline void u_give(const float (&sums)[N / 2], const float* biases, const UTile& tile,
-                              unsigned int rows, float* outs) {
-    unsigned int lane = threadIdx.x % 32, column = u_heads[tile.tower].column;
-    unsigned int columns = u_places[tile.tower][U_DEPTH].n_out + u_heads[tile.tower].gap;
+__device__ inline void u_give(const float (&sums)[N / 2], const float* biases, const UTile& tile, unsigned int rows,
+                              float* staging, int group, float* outs) {
+    unsigned int lane = threadIdx.x % 32, warp = threadIdx.x % 128 / 32;
+    float* own = staging + (warp * 16 + lane / 4) * (N + 8) + lane % 4 * 2;
     #pragma unroll
-    for (int j = 0; j < N / 8; ++j) {
-        // The rest is padding.
-        if (tile.column * N + j * 8 >= columns) break;
+    for (int j = 0; j < N / 2; j += 2) {
+        *(float2*)(own + j / 2 % 2 * 8 * (N + 8) + j / 4 * 8) = make_float2(sums[j], sums[j + 1]);
+    }
+    // A warp's rows are its own.
+    __syncwarp();
+    unsigned int first = tile.row * U_ROWS + group * 64 + warp * 16;
+    #pragma unroll
+    for (unsigned int i = lane; i < N; i += 32) {
+        int c = (int)(tile.column * N + i);
+        if (u_real(tile.tower, c) < 0) continue;
+        float bias = biases[c];
+        const float* from = staging + warp * 16 * (N + 8) + i;
+        float* to = outs + (unsigned long long)first * (P_OUT + 1) + u_heads[tile.tower].column + c;
         #pragma unroll
-        for (int e = 0; e < 4; ++e) {
-            unsigned int row = tile.row * U_ROWS + threadIdx.x / 32 * 16 + lane / 4 + e / 2 * 8;
-            int c = (int)(tile.column * N + j * 8 + lane % 4 * 2) + e % 2;
-            if (row >= rows || u_real(tile.tower, c) < 0) continue;
-            outs[(unsigned long long)row * (P_OUT + 1) + column + c] = sums[4 * j + e] + biases[8 * j + e % 2];
+        for (unsigned int row = 0; row < 16; ++row) {
+            if (first + row < rows) to[row * (P_OUT + 1)] = from[row * (N + 8)] + bias;
         }
     }
+    __syncwarp();
 }
 
 // All tiles of a layer, each block some of them.
@@ -192,7 +201,8 @@ template <int N, int STAGES, UForm FORM> __device__ inline void u_layer(const Ti
         const float* biases = a.biases + a.biases_at + tile.tower * a.biases_tower + tile.column * N +
                               threadIdx.x % 4 * 2;
         if constexpr (FORM == U_OUTPUTS) {
-            u_give<N>(sums, biases, tile, rows, a.outs);
+            float* own = (float*)(shared + Ring::bytes) + group * 64 * (N + 8);
+            u_give<N>(sums, a.biases + a.biases_at + tile.tower * a.biases_tower, tile, rows, own, group, a.outs);
         } else {
             if (u_replaces(FORM)) {
                 t_wait_barrier(staging.filled, round);

@@ -62,16 +62,37 @@ struct UEight {
 };
 
 // What `part` rows from `first` on see before step t, which is stored, too.
+// A warp takes 256 numbers, so that its lanes read and store neighbours: of a row, or of as many rows as have so few.
 extern "C" __global__ __launch_bounds__(256) void wide_tiled_store_obs(const TiledStoreObsArgs a) {
-    UEight at(U_INPUTS);
-    if (at.row >= (a.part + U_ROWS - 1) / U_ROWS * U_ROWS) return;
-    float x[8];
+    constexpr unsigned int columns = U_INPUTS < 256 ? U_INPUTS : 256, rows = 256 / columns;
+    constexpr unsigned int parts = (U_INPUTS + 255) / 256;
+    __shared__ __align__(16) float numbers[8][256];
+    unsigned int warp = blockIdx.x * 8 + threadIdx.x / 32, lane = threadIdx.x % 32;
+    unsigned int first = warp / parts * rows, begin = warp % parts * 256;
+    float* own = numbers[threadIdx.x / 32];
+    constexpr unsigned int of_lane = rows * columns / 32;
+    auto row_of = [&](unsigned int k) { return first + (lane + 32 * k) / columns; };
+    auto column_of = [&](unsigned int k) { return begin + (lane + 32 * k) % columns; };
+    // All loads are under way before anything is stored.
+    WideLook looks[of_lane];
     #pragma unroll
-    for (unsigned int k = 0; k < 8; ++k) {
-        bool real = at.row < a.part && at.column + k < P_WIDTH;
-        x[k] = real ? wide_see(a.places, a.t, a.rows, a.first + at.row, at.column + k, a.seen) : 0.0f;
+    for (unsigned int k = 0; k < of_lane; ++k) {
+        bool real = row_of(k) < a.part && column_of(k) < P_WIDTH;
+        if (real) looks[k] = WideLook(a.places, a.first + row_of(k), column_of(k), a.seen.factors);
     }
-    u_store(a.x + u_at(at.row, at.column, U_INPUTS / 64), x);
+    #pragma unroll
+    for (unsigned int k = 0; k < of_lane; ++k) {
+        bool real = row_of(k) < a.part && column_of(k) < P_WIDTH;
+        own[lane + 32 * k] = real ? looks[k].x : 0.0f;
+        if (real) wide_keep_look(a.places, a.t, a.rows, a.first + row_of(k), column_of(k), a.seen, looks[k]);
+    }
+    __syncwarp();
+    unsigned int row = first + lane * 8 / columns, column = begin + lane * 8 % columns;
+    bool exists = lane * 8 < rows * columns && column < U_INPUTS;
+    if (!exists || row >= (a.part + U_ROWS - 1) / U_ROWS * U_ROWS) return;
+    float4 low = ((const float4*)own)[2 * lane], high = ((const float4*)own)[2 * lane + 1];
+    float x[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+    u_store(a.x + u_at(row, column, U_INPUTS / 64), x);
 }
 
 // Rows of observations from number `at` of `obs` on; if sampled, those of samples `first`.. of the minibatch.

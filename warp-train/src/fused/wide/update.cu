@@ -1,4 +1,4 @@
-// Learning from minibatches: gathering, losses, reductions in a fixed order, and steps of the optimiser.
+// Learning from minibatches: gathering, reductions in a fixed order, and steps of the optimiser.
 
 // Samples whose advantages a thread adds at once.
 #define WIDE_ADVANTAGES 8
@@ -148,69 +148,6 @@ extern "C" __global__ void wide_gather(const GatherArgs a) {
     unsigned int i = (unsigned int)(at / P_WIDTH), column = (unsigned int)(at % P_WIDTH);
     if (i >= wide_present(a.state, 1, a.first, a.rows)) return;
     a.gathered[at] = a.obs[(unsigned long long)a.order[a.state->begin + a.first + i] * P_WIDTH + column];
-}
-
-// Samples of a block of losses, and whether shared memory has room for their outputs and masks: each is read several
-// times, by threads whose rows lie far apart.
-#define WIDE_OF_LOSSES (256 / P_LANES)
-#define WIDE_LOSSES_NEAR (WIDE_OF_LOSSES * (4 * (P_OUT + 1) + P_MASK) <= 36 * 1024)
-
-struct WideNearRows {
-    float outs[WIDE_LOSSES_NEAR ? WIDE_OF_LOSSES * (P_OUT + 1) : 1];
-    unsigned int cells[WIDE_OF_LOSSES];
-    unsigned char masks[WIDE_LOSSES_NEAR ? WIDE_OF_LOSSES * P_MASK + 1 : 1];
-};
-
-// Outputs and masks of the block's `n` samples, the first of which is number `first` of the epoch, to shared memory.
-__device__ inline void wide_fetch_rows(const LossesArgs& a, const float* outs, unsigned int first, unsigned int n,
-                                       WideNearRows& to) {
-    if (threadIdx.x < n) to.cells[threadIdx.x] = a.order[first + threadIdx.x];
-    #pragma unroll 8
-    for (unsigned int e = threadIdx.x; e < n * (P_OUT + 1); e += 256) to.outs[e] = outs[e];
-    __syncthreads();
-    constexpr unsigned int choices = P_MASK + !P_MASK;
-    #pragma unroll 8
-    for (unsigned int e = threadIdx.x; e < n * P_MASK; e += 256) {
-        to.masks[e] = a.from.masks[(unsigned long long)to.cells[e / choices] * P_MASK + e % choices];
-    }
-    __syncthreads();
-}
-
-// Gradients of the outputs of samples `first`.., in place, and the blocks' sums from `parts_at` on.
-extern "C" __global__ __launch_bounds__(256) void wide_losses(const LossesArgs a) {
-    __shared__ WideNearRows near;
-    unsigned int first = blockIdx.x * WIDE_OF_LOSSES, own = threadIdx.x / P_LANES, i = first + own;
-    int lane = threadIdx.x % P_LANES;
-    double sums[5] = {0.0, 0.0, 0.0, 0.0, 0.0};
-    unsigned int n = wide_present(a.state, 1, a.first, a.rows), from = a.state->begin + a.first;
-    float* outs = a.outs + (unsigned long long)first * (P_OUT + 1);
-    if (WIDE_LOSSES_NEAR) {
-        unsigned int here = n > first ? n - first : 0u;
-        wide_fetch_rows(a, outs, from + first, here < WIDE_OF_LOSSES ? here : WIDE_OF_LOSSES, near);
-    }
-    float* out = (WIDE_LOSSES_NEAR ? near.outs : outs) + own * (P_OUT + 1);
-    if (i < n) {
-        unsigned int cell = WIDE_LOSSES_NEAR ? near.cells[own] : a.order[from + i];
-        const unsigned char* mask = WIDE_LOSSES_NEAR ? near.masks + own * P_MASK : wide_mask(a.from, cell);
-        WideKnown known = wide_known(a.from, a.state, cell);
-        wide_sample_loss<true, true, P_LANES>(a.from, a.settings, known, cell, mask, out, a.parameters,
-                                              sums, lane);
-    } else if (i < a.rows) {
-        // A tensor library takes all rows.
-        for (int o = lane; o <= P_OUT; o += P_LANES) out[o] = 0.0f;
-    }
-    if (WIDE_LOSSES_NEAR) {
-        __syncthreads();
-        unsigned int rows = a.rows > first ? a.rows - first : 0u;
-        rows = rows < WIDE_OF_LOSSES ? rows : WIDE_OF_LOSSES;
-        for (unsigned int e = threadIdx.x; e < rows * (P_OUT + 1); e += 256) outs[e] = near.outs[e];
-    }
-    wide_block_sums(sums);
-    if (threadIdx.x != 0) return;
-    #pragma unroll
-    for (int k = 0; k < 5; ++k) {
-        a.parts[(unsigned long long)(a.parts_at + blockIdx.x) * 5 + k] = sums[k];
-    }
 }
 
 // Adds up the copies of the gradient, [copies, n_parameters], in order, and divides by the number of
