@@ -66,7 +66,7 @@ const CASES: [Case; 8] = [
     ),
 ];
 /// Runs that no fast path takes: through NCCL.
-const WIDE: [Case; 6] = [
+const WIDE: [Case; 7] = [
     (
         "wide, ppo, minibatches",
         "env_id = \"cartpole\"\nnum_envs = 256\nnum_steps = 32\nnum_minibatches = 4\nupdate_epochs = 2\n\
@@ -91,6 +91,11 @@ const WIDE: [Case; 6] = [
         "wide, layer by layer",
         "env_id = \"acrobot\"\nnum_envs = 16\nnum_steps = 10\nhidden = [512, 512, 512]\nnum_minibatches = 1\n\
          update_epochs = 1",
+    ),
+    (
+        "wide, layer by layer, layer norm",
+        "env_id = \"acrobot\"\nnum_envs = 16\nnum_steps = 10\nhidden = [512, 300]\nlayer_norm = true\n\
+         num_minibatches = 1\nupdate_epochs = 1",
     ),
     (
         "wide, masks, a policy that does not learn",

@@ -5,6 +5,7 @@
 
 mod cuda_cases;
 
+use cuda_cases::normed::{MANY_HEADS, NORMED, NORMED_LAYERS};
 use cuda_cases::{
     Case, MASKS, NEAR, NEAR_IN_MINIBATCHES, NO_HIDDEN_LAYER, ODD_WIDTHS, Result, SHARED_GAUSSIAN,
     STEPS, check, check_figure, near_in_bf16, no_compiler, no_device, on_gpu, registry,
@@ -190,51 +191,6 @@ const TILED_IN_PARTS: &str = "env_id = \"cartpole\"\nnum_envs = 131000\nnum_step
                               hidden = [16384]\nalgorithm = \"a2c\"\nactivation = \"relu\"\n\
                               shared_trunk = true";
 
-/// Hidden layers that are normalised: widths that are no multiple of a warp, samples that go through in parts, towers
-/// apart and shared, deviations that are parameters.
-const NORMED: [Case; 8] = [
-    (
-        "layer norm, odd widths, truncations",
-        "env_id = \"cartpole\"\nnum_envs = 24\nnum_steps = 12\nhidden = [40, 33, 64]\nlayer_norm = true\n\
-         num_minibatches = 1\nupdate_epochs = 2\n[env]\nepisode_length = 9",
-    ),
-    (
-        "layer norm, a shared box, relu",
-        "env_id = \"pendulum\"\nnum_envs = 70\nnum_steps = 12\nhidden = [128]\nlayer_norm = true\n\
-         num_minibatches = 1\nshared_trunk = true\nactivation = \"relu\"\nupdate_epochs = 1\nnorm_obs = true",
-    ),
-    (
-        "layer norm, two policies, runners that leave",
-        "env_id = \"tag_continuous\"\nnum_envs = 6\nnum_steps = 24\nhidden = [256, 130]\nlayer_norm = true\n\
-         algorithm = \"a2c\"\nnorm_adv = false\n[env]\nnum_taggers = 5\nnum_runners = 20\n\
-         tagging_distance = 0.1\nepisode_length = 17",
-    ),
-    (
-        "layer norm, samples in parts",
-        "env_id = \"cartpole\"\nnum_envs = 130000\nnum_steps = 4\nhidden = [2048]\nlayer_norm = true\n\
-         algorithm = \"a2c\"\nshared_trunk = true",
-    ),
-    (
-        "layer norm, two blocks a multiprocessor",
-        "env_id = \"cartpole\"\nnum_envs = 2900\nnum_steps = 13\nhidden = [64, 64, 64]\nlayer_norm = true\n\
-         num_minibatches = 1\nupdate_epochs = 1\n[env]\nepisode_length = 9",
-    ),
-    (
-        "layer norm, layers one by one",
-        "env_id = \"cartpole\"\nnum_envs = 24\nnum_steps = 12\nhidden = [300, 40]\nlayer_norm = true\n\
-         num_minibatches = 1\nupdate_epochs = 2\n[env]\nepisode_length = 9",
-    ),
-    (
-        "layer norm, layers one by one, relu, deviations from the network",
-        "env_id = \"pendulum\"\nnum_envs = 70\nnum_steps = 12\nhidden = [600, 1100]\nlayer_norm = true\n\
-         algorithm = \"a2c\"\nactivation = \"relu\"\nlog_std = \"state_dependent\"\nshared_trunk = true",
-    ),
-    (
-        "layer norm, a layer too wide for a warp",
-        "env_id = \"cartpole\"\nnum_envs = 24\nnum_steps = 12\nhidden = [2100]\nlayer_norm = true\nnum_minibatches = 1",
-    ),
-];
-
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let (no_compiler, no_device) = (no_compiler(), no_device());
@@ -244,7 +200,7 @@ fn main() -> ExitCode {
     let ignored = no_device.is_some();
     let compiles = Trial::test("cuda_wide_text_compiles", compiles);
     let mut trials = vec![compiles.with_ignored_flag(no_compiler.is_some())];
-    for (name, keys) in CASES.into_iter().chain(WHOLE).chain(TILED).chain(NORMED).chain(SHARDS) {
+    for (name, keys) in CASES.into_iter().chain(WHOLE).chain(all_normed()).chain(SHARDS) {
         let trial = |test: &str, run: fn(&str) -> Result<()>| {
             Trial::test(format!("cuda_wide_{test}: {name}"), move || run(keys))
                 .with_ignored_flag(ignored)
@@ -334,7 +290,13 @@ fn trials_in_bf16(ignored: bool) -> Vec<Trial> {
 /// Those that are tried with bf16, too: every way of multiplying.
 fn in_bf16() -> Vec<Case> {
     let cases = [CASES[0], CASES[1], CASES[3], MASKS, CASES[8], NO_HIDDEN_LAYER];
-    cases.into_iter().chain([WHOLE[2], WHOLE[4]]).chain(TILED).collect()
+    let layers = [NORMED_LAYERS[1], NORMED_LAYERS[2], MANY_HEADS];
+    cases.into_iter().chain([WHOLE[2], WHOLE[4]]).chain(TILED).chain(layers).collect()
+}
+
+/// Layers one by one, normalised or not, and whole towers that are normalised.
+fn all_normed() -> impl Iterator<Item = Case> {
+    TILED.into_iter().chain([MANY_HEADS]).chain(NORMED).chain(NORMED_LAYERS)
 }
 
 /// A translation unit, and what needs it.
@@ -345,7 +307,7 @@ fn some_units() -> Result<Vec<Unit>> {
     let very_wide = ("very wide", "env_id = \"cartpole\"\nhidden = [1024, 1024]");
     let some = CASES[1..5].iter().chain(&SELECTED).chain(&WHOLE).chain(&TILED[1..3]);
     let some = some.chain(&SHARDS).chain(&SHARDS_IN_MINIBATCHES);
-    let some = some.chain(&NORMED[1..3]).chain([&very_wide]);
+    let some = some.chain(&NORMED[1..3]).chain([&very_wide, &MANY_HEADS]);
     let some = some.flat_map(|case| [(*case, "fp16"), (*case, "fp32")]);
     let (registry, mut units) = (registry(), Vec::<Unit>::new());
     for ((name, keys), precision) in some.chain(in_bf16().into_iter().map(|case| (case, "bf16"))) {

@@ -4,6 +4,7 @@
 
 pub(crate) mod go_on;
 pub(crate) mod hold;
+pub(crate) mod normed;
 pub(crate) mod relay;
 pub(crate) mod small;
 

@@ -1,6 +1,6 @@
 // Normalises hidden layers in fp32: a warp takes a row at a time, and all warps of a team share a tile's rows.
 
-// A layer's normalisation of a tile's rows, of whose `n` numbers `width` are there.
+// A layer's normalisation of a tile's rows, of whose `n` columns the first `width` are real.
 struct NormOf {
     // From the tile's first row: sums, which become numbers of mean 0 and deviation 1, and one over the deviation.
     float *unit, *inverse;

@@ -1,7 +1,7 @@
 // Normalises hidden layers in half precision, among a tile's numbers in shared memory: a warp takes a row at a time. Blocks
 // that share a pass do so each with its own copy, and each keeps some of the rows.
 
-// A layer's normalisation of a tile's rows, of whose numbers `width` are there.
+// A layer's normalisation of a tile's rows, of whose columns the first `width` are real.
 struct NormOf {
     // From the tile's first row, if they are kept: numbers of mean 0 and deviation 1, as the forward pass has operands; and
     // one over the deviation.
@@ -138,7 +138,9 @@ __device__ __noinline__ void normalise_back(Half* d, NormOf of, KeptOfNorm kept)
             if (!Lane::exists(i)) continue;
             float low = inverse * (by_unit[i].x - mean - unit[i].x * along);
             float high = inverse * (by_unit[i].y - mean - unit[i].y * along);
-            unsigned int two = two_halves<true>(Lane::column(i) < of.width ? low : 0.0f, Lane::column(i) + 1 < of.width ? high : 0.0f);
+            low = Lane::column(i) < of.width ? low : 0.0f;
+            high = Lane::column(i) + 1 < of.width ? high : 0.0f;
+            unsigned int two = two_halves<true>(low, high);
             *(unsigned int*)(here + Lane::column(i)) = two;
             if (kept.sums && row % SHARE == SHARER) *(unsigned int*)(kept.sums + row * N + Lane::column(i)) = two;
         }

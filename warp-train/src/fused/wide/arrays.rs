@@ -23,6 +23,8 @@ const FEWEST_ROWS: usize = 16_384;
 const KEPT_BYTES: usize = 4 << 30;
 /// Samples of a share that is summed into a copy of the gradient, at least, where layers go one by one.
 const FEWEST_OF_SHARE: usize = 128;
+/// Tiles that a group of warps takes one after the other, up to which it is faster that towers share the multiprocessors.
+const MOST_ROUNDS: usize = 48;
 /// Blocks of sums over all samples.
 pub(super) const SUM_BLOCKS: usize = 384;
 /// Words of a block's sums of losses, which are five f64.
@@ -101,7 +103,8 @@ impl Sizes {
             NetworkPath::Tiled(shape) => shape.copies(chunk, multiprocessors),
             NetworkPath::Tensor(shapes) => {
                 let busy = multiprocessors - left_to_others(config, shapes);
-                (busy / jobs_at_once(shapes)).min(chunk.div_ceil(TILE_ROWS))
+                let tiles = chunk.div_ceil(TILE_ROWS);
+                (busy / jobs_at_once(shapes, tiles, busy)).min(tiles)
             }
         };
         let copies = copies.max(1);
@@ -155,12 +158,14 @@ fn rows_by_layer(network: &WideNetwork) -> usize {
     (LAYERS_BYTES / (4 * (numbers + network.n_outputs + 1))).max(FEWEST_ROWS)
 }
 
-/// Jobs that are done at the same time: where one pass makes all gradients, those of all towers; of the second of two passes
-/// those of a tower, or of all towers where they are few because the first pass makes the gradients of outer layers. The more,
-/// the less a block does besides going through rows, and the fewer are the copies of the gradient.
-fn jobs_at_once(shapes: &[TensorShape]) -> usize {
+/// Jobs that are done at the same time by `busy` multiprocessors: where one pass makes all gradients, those of all towers, unless
+/// so many `tiles` take long that the last tower would work alone; of the second of two passes those of a tower, or of all towers
+/// where they are few because the first pass makes the gradients of outer layers. More jobs at once mean fewer copies of the
+/// gradient, and less work of a block beside its rows.
+fn jobs_at_once(shapes: &[TensorShape], tiles: usize, busy: usize) -> usize {
     if two_passes(shapes).next().is_none() {
-        return shapes.len();
+        let groups = busy * shapes.iter().filter_map(TensorShape::learners).min().unwrap_or(1);
+        return if tiles <= MOST_ROUNDS * groups { shapes.len() } else { 1 };
     }
     let jobs = two_passes(shapes).map(TensorShape::jobs);
     let few = two_passes(shapes).all(TensorShape::makes_edges);

@@ -80,7 +80,7 @@ pub(super) struct TiledWeightsKernels {
 }
 
 impl TiledWeightsKernels {
-    pub(super) fn of([wide, narrow, inputs, outputs]: [&Module; 4]) -> Result<Self> {
+    pub(super) fn of([wide, narrow, inputs, outputs]: &[Module; 4]) -> Result<Self> {
         Ok(Self {
             tiled_weights: wide.function("wide_tiled_weights")?,
             tiled_weights_narrow: narrow.function("wide_tiled_weights_narrow")?,

@@ -96,7 +96,7 @@ extern "C" __global__ __launch_bounds__(256, P_LANES > 1 ? 3 : 1) void wide_loss
     float* outs = a.outs + (unsigned long long)first * (P_OUT + 1);
     unsigned int here = n > first ? n - first : 0u;
     here = here < WIDE_OF_LOSSES ? here : WIDE_OF_LOSSES;
-    if (WIDE_LOSSES_NEAR) wide_fetch_rows(a, outs, from + first, here, near);
+    if constexpr (WIDE_LOSSES_NEAR) wide_fetch_rows(a, outs, from + first, here, near);
     float* out = (WIDE_LOSSES_NEAR ? near.outs : outs) + own * (P_OUT + 1);
     unsigned int cell = 0;
     WideKnown known;
@@ -104,7 +104,7 @@ extern "C" __global__ __launch_bounds__(256, P_LANES > 1 ? 3 : 1) void wide_loss
         cell = WIDE_LOSSES_NEAR ? near.cells[own] : a.order[from + i];
         known = wide_known(a.from, a.state, cell);
     }
-    if (WIDE_LOSSES_NEAR) wide_fetch_masks(a, here, near);
+    if constexpr (WIDE_LOSSES_NEAR) wide_fetch_masks(a, here, near);
     if (i < n) {
         const unsigned char* mask =
             WIDE_LOSSES_NEAR ? (const unsigned char*)near.masks + own * P_MASK : wide_mask(a.from, cell);
@@ -114,7 +114,7 @@ extern "C" __global__ __launch_bounds__(256, P_LANES > 1 ? 3 : 1) void wide_loss
         // A tensor library takes all rows.
         for (int o = lane; o <= P_OUT; o += P_LANES) out[o] = 0.0f;
     }
-    if (WIDE_LOSSES_NEAR) {
+    if constexpr (WIDE_LOSSES_NEAR) {
         __syncthreads();
         unsigned int rows = a.rows > first ? a.rows - first : 0u;
         wide_copy_outs(near.outs, outs, rows < WIDE_OF_LOSSES ? rows : WIDE_OF_LOSSES);

@@ -137,7 +137,7 @@ pub(in super::super) struct WidePolicy {
     pub(super) by_layer: Option<ByLayer>,
     /// Losses of outputs in memory, where whole networks do not compute theirs.
     pub(super) losses: Option<LossKernels>,
-    /// What normalises hidden layers, if something does.
+    /// What normalises hidden layers that run one by one, but for those of `tiled`.
     pub(super) norms: Option<Norms>,
     /// All layers of few rows in one launch, where a block has room for some and towers do not run as a whole.
     pub(super) few: Option<FewKernels>,
@@ -194,7 +194,7 @@ impl WidePolicy {
         let (general, update) = (GeneralKernels::of(module)?, UpdateKernels::of(&modules[1])?);
         let device = kernels.device();
         let spread = WideSpread::new(device, &modules[modules.len() - 1])?;
-        let tiled = tiled(kernels, &path, &towers, module, &sizes)?;
+        let (tiled, losses_of_tiled) = tiled(kernels, &path, &towers, module, &sizes)?.unzip();
         let width = network.observation_width();
         let normaliser =
             WideNormaliser::new(device, module, &plan, width, &sizes, config.world.size())?;
@@ -230,7 +230,7 @@ impl WidePolicy {
             kernels: general,
             update,
             by_layer: by_layer(module, &path)?,
-            losses: losses(&modules[1], &path)?,
+            losses: losses_of_tiled.or(losses(&modules[1], &path)?),
             norms,
             few,
             fused: fused(&modules, &path)?,
@@ -314,6 +314,15 @@ impl WidePolicy {
         let blocks = tiles.div_ceil(groups).clamp(1, multiprocessors);
         let shared_bytes = self.bytes_that_act(shape) as u32;
         Launch { blocks, threads: 128 * groups, shared_bytes, cooperative: false }
+    }
+
+    /// What computes the losses of outputs in memory.
+    ///
+    /// # Errors
+    /// A network that leaves none.
+    pub(super) fn loss_kernels(&self) -> Result<&LossKernels> {
+        let none = || Error::Invalid(format!("policy \"{}\" leaves no outputs", self.plan.name));
+        self.losses.as_ref().ok_or_else(none)
     }
 
     /// As many blocks as multiprocessors have room for, or fewer where rows are few.
@@ -410,19 +419,23 @@ fn whole_rollout(kernels: &Kernels, unit: Source) -> Result<TensorRolloutKernels
     TensorRolloutKernels::of(&compile(kernels, &[unit], Build::Parity)?[0])
 }
 
-/// What runs layers one by one on tensor cores, if that is the way, of `units`.
+/// What runs layers one by one on tensor cores, and the losses of their outputs, if that is the way, of `units`.
 fn tiled(
     kernels: &Kernels,
     path: &NetworkPath,
     units: &[Vec<Source>],
     general: &Module,
     sizes: &Sizes,
-) -> Result<Option<TiledNetwork>> {
+) -> Result<Option<(TiledNetwork, LossKernels)>> {
     let (NetworkPath::Tiled(shape), [units]) = (path, units) else { return Ok(None) };
     let modules = compile(kernels, units, Build::Release)?;
+    let Some((layers, [losses, norm @ ..])) = modules.split_first_chunk::<6>() else {
+        return Err(Error::Invalid("layers by tensor cores have six units".into()));
+    };
     let rows = sizes.chunk.max(sizes.part);
-    let tiled = TiledNetwork::new(kernels.device(), shape.clone(), rows, general, &modules)?;
-    Ok(Some(tiled))
+    let device = kernels.device();
+    let tiled = TiledNetwork::new(device, shape.clone(), rows, general, layers, norm.first())?;
+    Ok(Some((tiled, LossKernels::of(losses)?)))
 }
 
 /// What says how a policy's objective changes, if it does.
@@ -432,7 +445,7 @@ fn changing(plan: &PolicyPlan, config: &TrainConfig) -> Result<Option<Box<dyn On
 
 /// Losses of outputs in memory, of the unit for updates, if that is where they are.
 fn losses(update: &Module, path: &NetworkPath) -> Result<Option<LossKernels>> {
-    text::leaves_outputs(path).then(|| LossKernels::of(update)).transpose()
+    text::has_exact_losses(path).then(|| LossKernels::of(update)).transpose()
 }
 
 /// What runs layers one by one, if that is the way.

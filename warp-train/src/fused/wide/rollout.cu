@@ -13,8 +13,8 @@ struct WideLook {
     }
 };
 
-// Keeps that before step t; with the first number also whether the agent is in the game, and with all of them what it may do
-// beyond as many.
+// Keeps that before step t; with the first number also whether the agent is in the game. Masks may be wider than observations:
+// then number c also brings the bytes c + P_WIDTH, c + 2 P_WIDTH and so on.
 __device__ inline void wide_keep_look(const WidePlaces* places, unsigned int t, unsigned int rows, unsigned int row,
                                       unsigned int column, const WideSeen& seen, const WideLook& look) {
     unsigned long long cell = (unsigned long long)t * rows + row;

@@ -44,7 +44,7 @@ pub(super) const CELLS: &str = include_str!("cells.cu");
 const UPDATE: [&str; 3] = [include_str!("copies.cu"), MINIBATCHES, include_str!("update.cu")];
 /// Which samples a minibatch has.
 pub(super) const MINIBATCHES: &str = include_str!("minibatches.cu");
-/// Losses of outputs that layers one by one have left.
+/// Losses of outputs that layers one by one have left in memory.
 const LOSSES: &str = include_str!("losses.cu");
 const PRODUCTS: [&str; 2] = [include_str!("product_single.cu"), include_str!("product_half.cu")];
 const OPERAND: &str = include_str!("operand.cu");
@@ -124,7 +124,7 @@ pub(super) fn general(
     let known = u8::from(!path.shapes().is_empty());
     let rows = format!("{rows}\n#define P_KNOWN {known}\n");
     let others = ranks::text(&config.world) + &shards::text(config.shards().here);
-    let losses = if leaves_outputs(path) { LOSSES } else { "" };
+    let losses = if has_exact_losses(path) { LOSSES } else { "" };
     let update = [&*rows, &UPDATE.join("\n"), losses, &others].concat();
     let (mut text, mut learns) = (rows.clone() + &GENERAL.join("\n"), None);
     if network.has_norms() {
@@ -160,8 +160,8 @@ pub(super) fn general(
     general.into_iter().chain(learns).chain([spread]).collect()
 }
 
-/// Whether outputs are left in memory for losses that are computed with the rounding of the processor's.
-pub(super) fn leaves_outputs(path: &NetworkPath) -> bool {
+/// Whether losses are computed from outputs in memory in the unit for updates, with the processor's rounding.
+pub(super) fn has_exact_losses(path: &NetworkPath) -> bool {
     matches!(path, NetworkPath::Layers(_) | NetworkPath::Foreign)
 }
 
@@ -236,10 +236,15 @@ pub(super) fn tiled(
     TILED_UNITS.into_iter().chain(norm).map(source).collect()
 }
 
+/// Heads of a row that one lane takes by itself, at most.
+const MOST_HEADS_OF_A_LANE: usize = 4;
+/// Choices that a lane keeps in registers, at most.
+const MOST_CHOICES_OF_A_LANE: usize = 32;
+
 /// How many lanes of a warp share a sample's heads where its loss is computed by itself: one, unless heads are many.
 pub(super) fn lanes(plan: &PolicyPlan) -> usize {
     match plan.layout.head_sizes().len() {
-        0..=4 => 1,
+        0..=MOST_HEADS_OF_A_LANE => 1,
         heads => heads.next_power_of_two().min(32),
     }
 }
@@ -249,14 +254,12 @@ pub(super) fn lanes_that_act(plan: &PolicyPlan) -> usize {
     if size_of_many_heads(plan.layout.head_sizes()) > 0 { 32 } else { 1 }
 }
 
-/// The choices of each head where lanes share heads that are alike and have few; else 0.
+/// The choices of each head where lanes share heads that are alike, and a lane's fit into registers; else 0.
 fn size_of_many_heads(sizes: &[usize]) -> usize {
-    match sizes {
-        [size, rest @ ..] if rest.len() > 3 && *size <= 16 && rest.iter().all(|n| n == size) => {
-            *size
-        }
-        _ => 0,
-    }
+    let Some(size) = sizes.first() else { return 0 };
+    let are_alike = sizes.len() > MOST_HEADS_OF_A_LANE && sizes.iter().all(|n| n == size);
+    let of_lane = size * sizes.len().div_ceil(32);
+    if are_alike && of_lane <= MOST_CHOICES_OF_A_LANE { *size } else { 0 }
 }
 
 fn is_tanh(config: &TrainConfig, number: PolicyNumber) -> bool {

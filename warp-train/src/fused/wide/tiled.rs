@@ -9,8 +9,8 @@ use super::args::{
     TiledSumArgs, TiledWeightsArgs,
 };
 use super::kernels::{
-    LossKernels, TiledBackKernels, TiledForwardKernels, TiledLastKernels, TiledOutputsKernels,
-    TiledRowKernels, TiledWeightsKernels,
+    TiledBackKernels, TiledForwardKernels, TiledLastKernels, TiledOutputsKernels, TiledRowKernels,
+    TiledWeightsKernels,
 };
 use super::policy::{Rows, WidePolicy};
 use super::tiled_norm::TiledNorms;
@@ -51,7 +51,6 @@ struct TiledKernels {
     outputs: Outputs,
     back: TiledBackKernels,
     weights: TiledWeightsKernels,
-    losses: LossKernels,
 }
 
 /// Where outputs come from.
@@ -97,7 +96,7 @@ pub(super) struct Matrices<'a> {
 }
 
 impl TiledNetwork {
-    /// With room for `rows`; kernels are those of `general` and of the further modules that `text::tiled` has the sources of.
+    /// With room for `rows`; kernels are those of `general`, of the six units for layers, and of the one that normalises them, if something does.
     ///
     /// # Errors
     /// Too little memory.
@@ -106,10 +105,9 @@ impl TiledNetwork {
         shape: TiledShape,
         rows: usize,
         general: &Module,
-        units: &[Module],
+        [forward, back, weights @ ..]: &[Module; 6],
+        norm: Option<&Module>,
     ) -> Result<Self> {
-        let [forward, back, weights @ .., losses] =
-            std::array::from_fn::<_, 7, _>(|unit| &units[unit]);
         let rows = rows.next_multiple_of(BLOCK_ROWS);
         let towers = shape.towers.len();
         let make =
@@ -128,7 +126,6 @@ impl TiledNetwork {
                 },
                 back: TiledBackKernels::of(back)?,
                 weights: TiledWeightsKernels::of(weights)?,
-                losses: LossKernels::of(losses)?,
             },
             rows,
             few: make("output_weights", 2 * towers * FEW * last.outputs)?,
@@ -138,10 +135,7 @@ impl TiledNetwork {
             inputs: make("inputs", 2 * rows * shape.layers[0].inputs)?,
             hidden: shape.hidden().iter().map(hidden).collect::<Result<_>>()?,
             gradients: make("output_gradients", 2 * towers * rows * shape.heads().outputs)?,
-            norms: units[7..]
-                .first()
-                .map(|unit| TiledNorms::new(device, &shape, rows, unit))
-                .transpose()?,
+            norms: norm.map(|unit| TiledNorms::new(device, &shape, rows, unit)).transpose()?,
             shape,
         })
     }
@@ -213,11 +207,6 @@ impl TiledNetwork {
 }
 
 impl WidePolicy {
-    /// What computes the losses of outputs that layers one by one have left.
-    pub(super) fn losses(&self) -> Option<&LossKernels> {
-        self.losses.as_ref().or(self.tiled.as_ref().map(|tiled| &tiled.kernels.losses))
-    }
-
     /// Looks and acts at step `t`, layer by layer on tensor cores.
     pub(super) fn tiled_act(
         &self,

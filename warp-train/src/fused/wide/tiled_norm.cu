@@ -19,7 +19,7 @@ struct UNorm {
 
     // Where the lane's columns of a row's first part lie in a matrix; those of the next part are four blocks further.
     __device__ inline unsigned long long at(unsigned int row) const { return u_at(row, lane * 8, place.out / 64); }
-    // Nothing is read twice: gains and shifts stay in the first-level cache.
+    // Rows bypass the first-level cache, so that gains and shifts stay there.
     __device__ inline void load(const unsigned char* row, uint4 (&x)[U_PARTS]) const {
         #pragma unroll
         for (int p = 0; p < U_PARTS; ++p) {

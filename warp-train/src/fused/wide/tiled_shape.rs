@@ -16,7 +16,7 @@ pub(super) const WIDE: usize = 256;
 pub(super) const NARROW: usize = 128;
 /// Outputs of a tower that tiles of its last hidden layer make at most.
 pub(super) const FEW: usize = 8;
-/// Columns of a hidden layer that is normalised, at most: a thread sums gradients of 2 in 32 of its gains and shifts.
+/// Columns of a hidden layer that is normalised, at most: then a lane keeps 64 sums for gains and 64 for shifts in registers.
 const MOST_NORMED: usize = 2048;
 /// Columns of which each thread of a warp has eight.
 const NORM_PART: usize = 256;
@@ -248,6 +248,21 @@ mod tests {
         // The image of output layers has whole blocks, the transposed one has too.
         assert_eq!(shape.end.image, heads.image + 2 * 384 * (128 + 64));
         assert_eq!(shape.row_bytes(), 2 * (64 + 512 + 384 + 64));
+    }
+
+    #[test]
+    fn normalised_layers_have_three_vectors_and_keep_sums() {
+        let normed = |hidden: &[usize]| {
+            let mut network = network(4, hidden, 3);
+            network.towers[0].norms = vec![0; hidden.len()];
+            TiledShape::new(&network)
+        };
+        let shape = normed(&[512, 300]).unwrap();
+        assert!(shape.is_normed() && !shape.makes_outputs());
+        assert_eq!(shape.layers.iter().map(|l| l.biases).collect::<Vec<_>>(), [0, 1536, 2688]);
+        assert_eq!(shape.row_bytes(), 2 * (64 + 2 * (512 + 384) + 64));
+        assert_eq!((shape.norm_parts(), shape.has_whole_parts()), (2, false));
+        assert_eq!((normed(&[2048]).is_some(), normed(&[2049])), (true, None));
     }
 
     #[test]

@@ -250,7 +250,7 @@ impl WidePolicy {
             parts_at: losses_at as u32,
         };
         let launch = Launch::over(rows * text::lanes(&self.plan), 256);
-        self.losses().map_or(Ok(()), |of| of.losses.launch(&launch, &[args.arg()]))?;
+        self.loss_kernels()?.losses.launch(&launch, &[args.arg()])?;
         match (&self.foreign, &self.tiled) {
             (Some(foreign), _) => {
                 foreign.borrow_mut().backward(&a.outs, &a.partial, first > 0)?;

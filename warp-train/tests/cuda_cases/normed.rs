@@ -1,0 +1,64 @@
+//! Networks of the wide path whose hidden layers are normalised, and one with many heads.
+
+use super::Case;
+
+/// Hidden layers that are normalised: widths that are no multiple of a warp, towers apart and shared, deviations that are
+/// parameters, two blocks a multiprocessor.
+pub(crate) const NORMED: [Case; 4] = [
+    (
+        "layer norm, odd widths, truncations",
+        "env_id = \"cartpole\"\nnum_envs = 24\nnum_steps = 12\nhidden = [40, 33, 64]\nlayer_norm = true\n\
+         num_minibatches = 1\nupdate_epochs = 2\n[env]\nepisode_length = 9",
+    ),
+    (
+        "layer norm, a shared box, relu",
+        "env_id = \"pendulum\"\nnum_envs = 70\nnum_steps = 12\nhidden = [128]\nlayer_norm = true\n\
+         num_minibatches = 1\nshared_trunk = true\nactivation = \"relu\"\nupdate_epochs = 1\nnorm_obs = true",
+    ),
+    (
+        "layer norm, two policies, runners that leave",
+        "env_id = \"tag_continuous\"\nnum_envs = 6\nnum_steps = 24\nhidden = [256, 130]\nlayer_norm = true\n\
+         algorithm = \"a2c\"\nnorm_adv = false\n[env]\nnum_taggers = 5\nnum_runners = 20\n\
+         tagging_distance = 0.1\nepisode_length = 17",
+    ),
+    (
+        "layer norm, two blocks a multiprocessor",
+        "env_id = \"cartpole\"\nnum_envs = 2900\nnum_steps = 13\nhidden = [64, 64, 64]\nlayer_norm = true\n\
+         num_minibatches = 1\nupdate_epochs = 1\n[env]\nepisode_length = 9",
+    ),
+];
+
+/// The same of layers that run one by one: samples that go through in parts, layers of several widths and of odd ones, rows of
+/// two, three and eight parts, and a layer that is too wide for a warp.
+pub(crate) const NORMED_LAYERS: [Case; 5] = [
+    (
+        "layer norm, samples in parts",
+        "env_id = \"cartpole\"\nnum_envs = 130000\nnum_steps = 4\nhidden = [2048]\nlayer_norm = true\n\
+         algorithm = \"a2c\"\nshared_trunk = true",
+    ),
+    (
+        "layer norm, layers one by one",
+        "env_id = \"cartpole\"\nnum_envs = 24\nnum_steps = 12\nhidden = [300, 40]\nlayer_norm = true\n\
+         num_minibatches = 1\nupdate_epochs = 2\n[env]\nepisode_length = 9",
+    ),
+    (
+        "layer norm, layers one by one, relu, deviations from the network",
+        "env_id = \"pendulum\"\nnum_envs = 70\nnum_steps = 12\nhidden = [600, 1100]\nlayer_norm = true\n\
+         algorithm = \"a2c\"\nactivation = \"relu\"\nlog_std = \"state_dependent\"\nshared_trunk = true",
+    ),
+    (
+        "layer norm, a layer too wide for a warp",
+        "env_id = \"cartpole\"\nnum_envs = 24\nnum_steps = 12\nhidden = [2100]\nlayer_norm = true\nnum_minibatches = 1",
+    ),
+    (
+        "layer norm, layers of whole parts",
+        "env_id = \"cartpole\"\nnum_envs = 100\nnum_steps = 13\nhidden = [768, 512]\nlayer_norm = true\n\
+         num_minibatches = 1\nupdate_epochs = 2",
+    ),
+];
+
+/// Many heads that are alike, with masks: lanes of a warp share a row of outputs.
+pub(crate) const MANY_HEADS: Case = (
+    "many heads",
+    "env_id = \"rice_n\"\nnum_envs = 7\nnum_steps = 5\nhidden = [40]\nnum_minibatches = 1\nupdate_epochs = 1",
+);
