@@ -106,7 +106,8 @@ extern "C" __global__ __launch_bounds__(256, U_NORM_BLOCKS) void wide_tiled_norm
                 #pragma unroll
                 for (int k = 0; k < 8; ++k) {
                     float y = __fmaf_rn(of[i].unit(x[k]), gains[k], shifts[k]);
-                    x[k] = U_TANH ? t_tanh(y) : fmaxf(y, 0.0f);
+                    // What is no number stays none, as without layer norm.
+                    x[k] = U_TANH ? t_tanh(y) : y < 0.0f ? 0.0f : y;
                 }
                 norm.store(to + i * 8 * 128, p, x);
             }
