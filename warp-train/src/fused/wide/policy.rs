@@ -319,9 +319,10 @@ impl WidePolicy {
     /// What computes the losses of outputs in memory.
     ///
     /// # Errors
-    /// A network that leaves none.
+    /// A network whose outputs are not in memory.
     pub(super) fn loss_kernels(&self) -> Result<&LossKernels> {
-        let none = || Error::Invalid(format!("policy \"{}\" leaves no outputs", self.plan.name));
+        let name = &self.plan.name;
+        let none = || Error::Invalid(format!("policy \"{name}\" has no kernel for its losses"));
         self.losses.as_ref().ok_or_else(none)
     }
 
@@ -430,7 +431,7 @@ fn tiled(
     let (NetworkPath::Tiled(shape), [units]) = (path, units) else { return Ok(None) };
     let modules = compile(kernels, units, Build::Release)?;
     let Some((layers, [losses, norm @ ..])) = modules.split_first_chunk::<6>() else {
-        return Err(Error::Invalid("layers by tensor cores have six units".into()));
+        return Err(Error::Invalid("kernels of layers on tensor cores are missing".into()));
     };
     let rows = sizes.chunk.max(sizes.part);
     let device = kernels.device();

@@ -75,7 +75,8 @@ __device__ inline void u_few(float (&outs)[4], const unsigned int (&x)[4], const
 
 // A group's 64 rows of a tile of a hidden layer, in shared memory: activations, or gradients in place of
 // the activations that are there; of normalised layers sums, or gradients of activations. `biases` are
-// those of the thread's first column; if the layer is the LAST, `few` are the weights of 8 outputs by it, and `outs` what these columns give them.
+// those of the thread's first column; if the layer is the LAST, `few` are the weights of 8 outputs by it,
+// and `outs` what these columns give them.
 template <int N, UForm FORM>
 __device__ inline void u_finish(const float (&sums)[N / 2], unsigned int staging, const float* biases,
                                 const unsigned char* few, float (&outs)[4]) {

@@ -61,8 +61,8 @@ struct UEight {
     }
 };
 
-// What `part` rows from `first` on see before step t, which is stored, too.
-// A warp takes 256 numbers, so that its lanes read and store neighbours: of a row, or of as many rows as have so few.
+// What `part` rows from `first` on see before step t, which is stored, too. A warp takes up to 256 numbers, of one row or of
+// several narrow ones, so that its lanes read and store neighbours.
 extern "C" __global__ __launch_bounds__(256) void wide_tiled_store_obs(const TiledStoreObsArgs a) {
     constexpr unsigned int columns = U_INPUTS < 256 ? U_INPUTS : 256, rows = 256 / columns;
     constexpr unsigned int parts = (U_INPUTS + 255) / 256;
