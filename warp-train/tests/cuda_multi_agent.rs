@@ -20,7 +20,7 @@ use warp_train::native::cuda::CudaLearner;
 use warp_train::rollout::Rollout;
 
 /// Policies, networks, starts, and every number of replicas that a warp takes: a name and keys.
-const CASES: [Case; 13] = [
+const CASES: [Case; 15] = [
     (
         "a2c, one policy for two groups",
         "env_id = \"tag_gridworld\"\nnum_envs = 43\nnum_steps = 30\nalgorithm = \"a2c\"\n\
@@ -95,6 +95,18 @@ const CASES: [Case; 13] = [
         "env_id = \"tag_gridworld\"\nnum_envs = 12300\nnum_steps = 4\nhidden = [64, 64]\n\
          num_minibatches = 1\nupdate_epochs = 1\nnorm_obs = true\n[env]\nnum_taggers = 4\n\
          grid_length = 6\nepisode_length = 3",
+    ),
+    (
+        "ppo, epochs that end early for one policy",
+        "env_id = \"tag_gridworld\"\nnum_envs = 24\nnum_steps = 20\nnum_minibatches = 1\n\
+         update_epochs = 3\n[env]\nnum_taggers = 3\ngrid_length = 4\nepisode_length = 7\n\
+         [policy.tagger]\ntarget_kl = 1e-7\n[policy.runner]",
+    ),
+    (
+        "ppo, layer norm, a policy per group",
+        "env_id = \"tag_gridworld\"\nnum_envs = 24\nnum_steps = 20\nnum_minibatches = 1\n\
+         update_epochs = 1\nlayer_norm = true\n[env]\nnum_taggers = 3\ngrid_length = 4\n\
+         episode_length = 7",
     ),
 ];
 

@@ -5,6 +5,7 @@
 
 mod cuda_cases;
 
+use cuda_cases::normed::NORMED_SMALL;
 use cuda_cases::small::{compiles, diverging_runs_are_told, near, near_in_minibatches, resumes};
 use cuda_cases::{
     Case, Result, STEPS, config, near_in_bf16, no_compiler, no_device, registry, resumes_in_bf16,
@@ -25,7 +26,7 @@ use warp_train::learner::{Learner, LearnerState};
 use warp_train::native::cuda::{CudaFleet, CudaLearner, small_sources};
 
 /// Networks, heads, algorithms, and every way of collecting: a name and keys.
-const CASES: [Case; 21] = [
+const CASES: [Case; 22] = [
     (
         "ppo, truncations, several minibatches",
         "env_id = \"cartpole\"\nnum_envs = 48\nnum_steps = 20\nnum_minibatches = 1\nupdate_epochs = 2\n\
@@ -124,6 +125,11 @@ const CASES: [Case; 21] = [
          shared_trunk = true\naction_distribution = \"squashed\"\nnorm_obs = true\nnorm_reward = true",
     ),
     (
+        "epochs that end early",
+        "env_id = \"acrobot\"\nnum_envs = 32\nnum_steps = 20\nnum_minibatches = 1\nupdate_epochs = 5\n\
+         learning_rate = 3e-3\ntarget_kl = 1e-7",
+    ),
+    (
         "a2c, two shards",
         "env_id = \"cartpole\"\nnum_envs = 40\nnum_steps = 10\nalgorithm = \"a2c\"\nhidden = [32, 32]\n\
          shards = 2",
@@ -183,7 +189,7 @@ fn main() -> ExitCode {
         println!("ignored: {reason}");
     }
     let mut trials = Vec::new();
-    for (name, keys) in IN_BF16.map(|case| CASES[case]) {
+    for (name, keys) in IN_BF16.map(|case| CASES[case]).into_iter().chain([NORMED_SMALL[0]]) {
         let trial = |test: &str, run: fn(&str) -> Result<()>, ignored: bool| {
             Trial::test(format!("{test}: {name}"), move || run(keys)).with_ignored_flag(ignored)
         };
@@ -193,7 +199,7 @@ fn main() -> ExitCode {
         let resumes = resumes_in_bf16;
         trials.push(trial("cuda_small_bf16_repeats_and_resumes", resumes, no_device.is_some()));
     }
-    for (name, keys) in CASES {
+    for (name, keys) in CASES.into_iter().chain(NORMED_SMALL) {
         let trial = |test: &str, run: fn(&str) -> Result<()>, ignored: bool| {
             Trial::test(format!("{test}: {name}"), move || run(keys)).with_ignored_flag(ignored)
         };

@@ -1,8 +1,8 @@
-//! Networks of the wide path whose hidden layers are normalised, and one with many heads.
+//! Networks whose hidden layers are normalised, and one with many heads.
 
 use super::Case;
 
-/// Hidden layers that are normalised: widths that are no multiple of a warp, towers apart and shared, deviations that are
+/// Networks of the wide path: widths that are no multiple of a warp, towers apart and shared, deviations that are
 /// parameters, two blocks a multiprocessor.
 pub(crate) const NORMED: [Case; 4] = [
     (
@@ -54,6 +54,45 @@ pub(crate) const NORMED_LAYERS: [Case; 5] = [
         "layer norm, layers of whole parts",
         "env_id = \"cartpole\"\nnum_envs = 100\nnum_steps = 13\nhidden = [768, 512]\nlayer_norm = true\n\
          num_minibatches = 1\nupdate_epochs = 2",
+    ),
+];
+
+/// Small networks: every width, activation, way of collecting and of learning.
+pub(crate) const NORMED_SMALL: [Case; 7] = [
+    (
+        "layer norm, truncations",
+        "env_id = \"cartpole\"\nnum_envs = 48\nnum_steps = 20\nlayer_norm = true\nnum_minibatches = 1\n\
+         update_epochs = 2\n[env]\nepisode_length = 9",
+    ),
+    (
+        "layer norm, relu, shared trunk",
+        "env_id = \"cartpole\"\nnum_envs = 40\nnum_steps = 10\nalgorithm = \"a2c\"\nhidden = [32, 32]\n\
+         layer_norm = true\nactivation = \"relu\"\nshared_trunk = true",
+    ),
+    (
+        "layer norm, layers of 128",
+        "env_id = \"acrobot\"\nnum_envs = 24\nnum_steps = 12\nhidden = [128, 128]\nlayer_norm = true\n\
+         num_minibatches = 1\nupdate_epochs = 1\nmax_grad_norm = 0",
+    ),
+    (
+        "layer norm, gaussian, few replicas, several tiles",
+        "env_id = \"pendulum\"\nnum_envs = 5\nnum_steps = 200\nlayer_norm = true\nnum_minibatches = 1\n\
+         update_epochs = 1\nlog_std_init = -0.5",
+    ),
+    (
+        "layer norm, 16 replicas a warp",
+        "env_id = \"acrobot\"\nnum_envs = 4104\nnum_steps = 3\nlayer_norm = true\nactivation = \"relu\"\n\
+         num_minibatches = 1\nupdate_epochs = 1",
+    ),
+    (
+        "layer norm, 32 replicas a warp",
+        "env_id = \"acrobot\"\nnum_envs = 16400\nnum_steps = 2\nlayer_norm = true\nnum_minibatches = 1\n\
+         update_epochs = 1\nhidden = [32, 32]",
+    ),
+    (
+        "layer norm, two blocks on a multiprocessor",
+        "env_id = \"cartpole\"\nnum_envs = 16384\nnum_steps = 13\nlayer_norm = true\nnum_minibatches = 1\n\
+         update_epochs = 1",
     ),
 ];
 

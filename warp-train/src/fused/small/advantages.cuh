@@ -60,8 +60,7 @@ __device__ PHASE void write_values(UpdateShared& shared, const NetShared& critic
         Hidden h1[R], h2[R];
         float out[R][4];
         load_inputs<R>(x, rows);
-        first_layer<R>(critic, x, h1);
-        second_layer<R>(critic, h1, h2);
+        hidden_layers<R>(critic, x, h1, h2);
         last_layer<net, R>(critic, h2, out);
         // Lane by lane the rows that it and its three neighbours share.
         float value = 0.0f;
@@ -398,9 +397,9 @@ __device__ PHASE void write_losses(UpdateShared& shared, const LossSums& sums,
     }
 }
 
-// An iteration's figures, from those of `n` blocks; by one warp, of which two lanes have an entry.
+// An iteration's figures, from those of `n` blocks and of so many updates; by one warp, of which two lanes have an entry.
 __device__ PHASE void write_metrics(const double* totals, u32 n, float norm, float non_finite,
-                                    Figures* out) {
+                                    Figures* out, int n_updates = N_UPDATES) {
     int lane = threadIdx.x & 31, i = lane / 2;
     double sum = 0.0, most = -1e300;
     for (u32 first = lane & 1; first < n; first += 16) {
@@ -419,9 +418,10 @@ __device__ PHASE void write_metrics(const double* totals, u32 n, float norm, flo
     other = __shfl_xor_sync(0xffffffffu, most, 1);
     most = other > most ? other : most;
     if ((lane & 1) == 0)
-        ((double*)out)[i] = i < FIGURE(longest) ? sum : is_largest(i) ? most : sum / N_UPDATES;
+        ((double*)out)[i] = i < FIGURE(longest) ? sum : is_largest(i) ? most : sum / n_updates;
     if (lane == 0) {
-        out->grad_norm = norm / N_UPDATES;
+        out->grad_norm = norm / n_updates;
         out->non_finite = non_finite;
+        out->n_updates = n_updates;
     }
 }

@@ -190,8 +190,7 @@ __device__ __forceinline__ void collect(const CollectArgs& a, const WarpRun& wor
         u32 inputs[TILES][KX / 16][4];
         Hidden h1[TILES], h2[TILES];
         load_inputs<TILES>(inputs, x);
-        first_layer<TILES>(net, inputs, h1);
-        second_layer<TILES>(net, h1, h2);
+        hidden_layers<TILES>(net, inputs, h1, h2);
         last_layer<0, TILES>(net, h2, out);
 #pragma unroll
         for (int tile = 0; tile < TILES; ++tile) {

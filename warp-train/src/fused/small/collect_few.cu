@@ -17,6 +17,10 @@
 struct FewShared {
     unsigned short h1[FEW_REPLICAS * LDH];
     unsigned short h2[FEW_REPLICAS * LDH];
+#if LAYER_NORM
+    // Of each layer, warp and replica: sums over the warp's features, and of their squares.
+    float2 moments[2][HID / 16][FEW_REPLICAS];
+#endif
 };
 
 // The block's warps that collect; the others of a larger block don't wait.
@@ -28,6 +32,9 @@ __device__ __forceinline__ void few_wait() {
 struct FewNet {
     u32 w1[KX / 16][4], w2[M_TILES][4], w3[M_TILES][2];
     float b2[2], b3;
+#if LAYER_NORM
+    float gain[2][2], shift[2][2];
+#endif
 
     __device__ __forceinline__ void load(const NetShared& net, int warp) {
         int lane = threadIdx.x & 31;
@@ -50,7 +57,53 @@ struct FewNet {
         b2[0] = net.b2[warp * 16 + lane / 4];
         b2[1] = net.b2[warp * 16 + lane / 4 + 8];
         b3 = net.b3[lane / 4];
+#if LAYER_NORM
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const float* gains = net.gains(1 + i / 2) + warp * 16 + lane / 4 + i % 2 * 8;
+            gain[i / 2][i % 2] = gains[0];
+            shift[i / 2][i % 2] = gains[HID];
+        }
+#endif
     }
+
+#if LAYER_NORM
+    // Normalises this warp's features of replicas 2 (lane & 3) and the next, whose moments the warps tell each other.
+    __device__ __forceinline__ void normalise(int layer, FewShared& place, int warp, float (&c)[4]) const {
+        int lane = threadIdx.x & 31;
+        float2(&moments)[HID / 16][FEW_REPLICAS] = place.moments[layer - 1];
+        float of[4] = {c[0] + c[2], c[1] + c[3], c[0] * c[0] + c[2] * c[2], c[1] * c[1] + c[3] * c[3]};
+        // Eight lanes have a column.
+#pragma unroll
+        for (int d = 4; d <= 16; d <<= 1) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) of[i] += __shfl_xor_sync(0xffffffffu, of[i], d);
+        }
+        if (lane < 4) {
+            moments[warp][2 * lane] = make_float2(of[0], of[2]);
+            moments[warp][2 * lane + 1] = make_float2(of[1], of[3]);
+        }
+        few_wait();
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            float sum = 0.0f, squares = 0.0f;
+#pragma unroll
+            for (int w = 0; w < HID / 16; ++w) {
+                float2 part = moments[w][2 * (lane & 3) + i];
+                sum += part.x;
+                squares += part.y;
+            }
+            float mean = sum / HID, inverse = inverse_deviation(mean, squares / HID);
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                float& x = c[2 * half + i];
+                x = fmaf(fmaf(x, inverse, -mean * inverse), gain[layer - 1][half], shift[layer - 1][half]);
+            }
+        }
+    }
+#else
+    __device__ __forceinline__ void normalise(int, FewShared&, int, float (&)[4]) const {}
+#endif
 
     // Puts this warp's features of all replicas into their rows.
     static __device__ __forceinline__ void put(unsigned short* rows, int warp, const float (&c)[4]) {
@@ -92,6 +145,7 @@ struct FewNet {
             mma16(c, w1[k][0], w1[k][1], w1[k][2], w1[k][3],
                   2 * k < X_UNITS ? word(seen.units[2 * k < X_UNITS ? 2 * k : 0], j) : 0u, second);
         }
+        normalise(1, place, warp, c);
         put(place.h1, warp, c);
         few_wait();
         get(place.h1, b);
@@ -105,6 +159,7 @@ struct FewNet {
         }
 #pragma unroll
         for (int i = 0; i < 4; ++i) c[i] += odd[i];
+        normalise(2, place, warp, c);
         put(place.h2, warp, c);
         few_wait();
         get(place.h2, b);

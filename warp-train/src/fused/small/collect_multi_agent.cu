@@ -32,8 +32,7 @@ __device__ __forceinline__ void multi_agent_forward(const NetShared& net, MultiA
     Hidden h1[R], h2[R];
     float out[R][4];
     load_inputs<R>(inputs, rows.x + tile * 16 * LDX);
-    first_layer<R>(net, inputs, h1);
-    second_layer<R>(net, h1, h2);
+    hidden_layers<R>(net, inputs, h1, h2);
     last_layer<0, R>(net, h2, out);
 #pragma unroll
     for (int r = 0; r < R; ++r) {

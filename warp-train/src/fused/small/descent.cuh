@@ -282,6 +282,7 @@ struct Minibatches {
         float one = 1.0f / (float)((end - start) * RANKS);
         k.mean = NORM_ADV ? shared.mean[u] : 0.0f;
         k.scale = NORM_ADV ? shared.scale[u] : 1.0f;
+        NormSums norms = {};
 #pragma unroll 1
         for (u32 at = start + blocks.own * TILE_ROWS; at < end; at += blocks.n * TILE_ROWS) {
             Stage& to = shared.stage[stage];
@@ -291,10 +292,13 @@ struct Minibatches {
             if (MOST_TILES != 1 && following < end)
                 load_rows(records, order(u / MINIBATCHES), following + warp * WARP_ROWS, end, loaded);
             __syncwarp();
-            add_tile(net, shared.net, to, warp, (int)(end - at) - warp * WARP_ROWS, k, one, sums, own);
+            add_tile(net, shared.net, to, warp, (int)(end - at) - warp * WARP_ROWS, k, one, sums, own, norms);
             if (MOST_TILES == 1) break;
             stage = N_STAGES == 1 ? 0 : 1 - stage;
         }
+#if LAYER_NORM
+        add_norms(net, (float*)shared.stage, warp, norms, own);
+#endif
         if (u + 1 < N_UPDATES && !RELAYED) load_first(u + 1);
         return one;
     }

@@ -112,7 +112,8 @@ pub(super) fn policy_figures(
     ];
     let rate = plan.config.critic_learning_rate.as_ref();
     let rate = rate.map(|rate| ("critic_learning_rate", rate.at(env_steps)));
-    Ok(metrics.iter().chain(means).chain(rate).collect())
+    let steps = plan.config.target_kl.map(|_| ("optimiser_steps", row.n_updates));
+    Ok(metrics.iter().chain(means).chain(rate).chain(steps).collect())
 }
 
 /// What an update's figures say of the policy `plan`, which has `samples` in a rollout.
@@ -179,7 +180,7 @@ fn cells_at(plan: &PolicyPlan, spec: &EnvSpec, env_steps: u64) -> [f32; MOST_CEL
 }
 
 /// What policy `index` learns with in the `n` iterations from `at(0)` on, a `Schedule` each. The optimiser has
-/// made `done` steps.
+/// made `done` steps. Where epochs may end early, the kernel corrects the learning rate by the steps made until then.
 pub(super) fn schedule_of(
     config: &TrainConfig,
     index: usize,
@@ -205,7 +206,11 @@ pub(super) fn schedule_of(
         for rate in rates(keys) {
             let first = done + i * updates + 1;
             for step in first..first + updates {
-                step_factors(&plan.descent(), rate.at(at(i)), step).put(&mut words);
+                let factors = match keys.target_kl {
+                    None => step_factors(&plan.descent(), rate.at(at(i)), step),
+                    Some(_) => uncorrected(rate.at(at(i))),
+                };
+                factors.put(&mut words);
             }
         }
         if text::decays(keys) {
@@ -224,10 +229,12 @@ fn step_factors(descent: &DescentConfig, learning_rate: f64, step: u64) -> StepF
             step_size: (learning_rate / (1.0 - descent.beta_1.powf(t))) as f32,
             inverse_bias_correction2_sqrt: (1.0 / (1.0 - descent.beta_2.powf(t)).sqrt()) as f32,
         },
-        UpdateRule::RmsProp => {
-            StepFactors { step_size: learning_rate as f32, inverse_bias_correction2_sqrt: 1.0 }
-        }
+        UpdateRule::RmsProp => uncorrected(learning_rate),
     }
+}
+
+fn uncorrected(learning_rate: f64) -> StepFactors {
+    StepFactors { step_size: learning_rate as f32, inverse_bias_correction2_sqrt: 1.0 }
 }
 
 /// The figures that a kernel wrote, one after the other.

@@ -6,7 +6,7 @@
 //
 // Needs FOUR_WARPS (for HID of 64 or 128 and a warp of 16 rows).
 #pragma once
-#include "net.cuh"
+#include "layers.cuh"
 
 // Tiles of the second layer's gradients that one of eight warps owns.
 #define WIDE_TILES (HID * HID / 1024)
@@ -181,7 +181,7 @@ __device__ __forceinline__ void stage_half(unsigned short* where, const Hidden& 
 
 // As second_layer(), for 16 rows; writes them into the stage, too.
 __device__ __forceinline__ void second_layer_together(const NetShared& net, const Hidden& h1, Hidden& h2,
-                                                      unsigned short* stage) {
+                                                      Normed& normed, unsigned short* stage) {
     auto begin = [&](HalfSums& c, int half) {
 #pragma unroll
         for (int i = 0; i < HALF_TILES; ++i) {
@@ -190,12 +190,24 @@ __device__ __forceinline__ void second_layer_together(const NetShared& net, cons
             c[i][1] = c[i][3] = bias.y;
         }
     };
+#if LAYER_NORM
+    LayerSums sums;
+    auto keep = [&](const HalfSums& c, int half) {
+#pragma unroll
+        for (int i = 0; i < 4 * HALF_TILES; ++i) sums[half * HALF_TILES + i / 4][i % 4] = c[i / 4][i % 4];
+    };
+    times_matrix<false>(h1, net.w2, begin, keep);
+    normalise(net.gains(2), sums, h2, normed);
+    stage_half(stage, h2, 0);
+    stage_half(stage, h2, 1);
+#else
     auto end = [&](const HalfSums& c, int half) {
 #pragma unroll
         for (int i = 0; i < HALF_TILES; ++i) pack_active(c[i], h2[half * HALF_TILES + i]);
         stage_half(stage, h2, half);
     };
     times_matrix<false>(h1, net.w2, begin, end);
+#endif
 }
 
 // As back_to_first(); writes them into the stage, too, if there is a place.

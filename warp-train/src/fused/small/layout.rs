@@ -12,6 +12,7 @@ use crate::model::NamedTensor;
 pub(super) struct Places {
     inputs: usize,
     hidden: usize,
+    normed: bool,
     outputs: usize,
     action_width: usize,
     shared: bool,
@@ -29,6 +30,7 @@ impl Places {
         Self {
             inputs: plan.group(&config.spec).observation_width(),
             hidden: plan.config.hidden[0],
+            normed: plan.config.layer_norm,
             outputs: plan.layout.output_width(),
             action_width: plan.layout.action_width(),
             shared: plan.config.shared_trunk,
@@ -49,8 +51,13 @@ impl Places {
         self.at_second() + self.hidden * self.hidden
     }
 
-    fn at_last(&self) -> usize {
+    /// Gains and shifts of the first layer, then of the second.
+    fn at_norms(&self) -> usize {
         self.at_second_bias() + self.hidden
+    }
+
+    fn at_last(&self) -> usize {
+        self.at_norms() + if self.normed { 4 * self.hidden } else { 0 }
     }
 
     fn at_last_bias(&self) -> usize {
@@ -78,7 +85,7 @@ impl Places {
         let value_row = if self.shared { self.outputs } else { 0 };
         let (layer, kind) = name.rsplit_once('.').unwrap_or((name, ""));
         let net = match layer {
-            "critic.0" | "critic.1" | "value_head" => critic,
+            "critic.0" | "critic.1" | "critic_norm.0" | "critic_norm.1" | "value_head" => critic,
             _ => 0,
         };
         let rows = |start: usize, width: usize, stride: usize| Rows {
@@ -98,6 +105,11 @@ impl Places {
                 rows(self.at_second(), hidden, hidden)
             }
             ("trunk.1" | "actor.1" | "critic.1", "bias") => rows(self.at_second_bias(), n, n),
+            (name, _) if self.normed && name.contains("_norm.") => {
+                let (second, shift) = (name.ends_with(".1"), kind == "bias");
+                let row = 2 * usize::from(second) + usize::from(shift);
+                rows(self.at_norms() + row * hidden, hidden, hidden)
+            }
             ("policy_head", _) => last(0),
             ("log_std_head", _) => last(self.action_width),
             ("log_std", "") if self.free_log_std => last(self.action_width),
@@ -212,6 +224,8 @@ mod tests {
             "env_id = \"cartpole\"\nshared_trunk = true\nhidden = [32, 32]",
             "env_id = \"pendulum\"\nhidden = [128, 128]",
             "env_id = \"pendulum\"\nlog_std = \"state_dependent\"\nshared_trunk = true",
+            "env_id = \"pendulum\"\nlayer_norm = true",
+            "env_id = \"cartpole\"\nshared_trunk = true\nlayer_norm = true\nhidden = [32, 32]",
         ] {
             let config = TrainConfig::resolve(&keys.parse().unwrap(), &warp_envs::registry());
             let config = config.unwrap();

@@ -4,7 +4,7 @@
 // Needs: CONTINUOUS, and HEADS and ACTION_WIDTH, or ACTION_WIDTH and ActionBox, which says between which
 // bounds actions and log-deviations lie; MASKED, NORM_ADV.
 #pragma once
-#include "net.cuh"
+#include "layers.cuh"
 #include "objective.cuh"
 
 struct Coefficients {

@@ -61,6 +61,23 @@ __device__ __forceinline__ float fast_divide(float x, float y) {
     return q;
 }
 
+// Half by half, a b, a + b and a b + c.
+__device__ __forceinline__ u32 times_halves(u32 a, u32 b) {
+    u32 out;
+    asm("mul.rn." HALF_PAIR " %0, %1, %2;" : "=r"(out) : "r"(a), "r"(b));
+    return out;
+}
+__device__ __forceinline__ u32 add_halves(u32 a, u32 b) {
+    u32 out;
+    asm("add.rn." HALF_PAIR " %0, %1, %2;" : "=r"(out) : "r"(a), "r"(b));
+    return out;
+}
+__device__ __forceinline__ u32 times_halves_and(u32 a, u32 b, u32 c) {
+    u32 out;
+    asm("fma.rn." HALF_PAIR " %0, %1, %2, %3;" : "=r"(out) : "r"(a), "r"(b), "r"(c));
+    return out;
+}
+
 // d (1 - h h), half by half.
 __device__ __forceinline__ u32 times_tanh_slope(u32 d, u32 h) {
     u32 out;

@@ -65,7 +65,6 @@ pub(crate) struct SmallLearner {
     index: usize,
     /// The number of its first agent.
     first_agent: u32,
-    updates: usize,
     /// Its agents in all replicas.
     n_rows: usize,
     /// Replicas of whose episodes the update is to report.
@@ -76,8 +75,9 @@ pub(crate) struct SmallLearner {
     collect: Option<(Function, Launch)>,
     update: (Function, Launch),
     actor_blocks: u32,
-    /// Adam's steps made.
+    /// Steps that the optimiser has made.
     n_steps: u64,
+    target_kl: f64,
     /// The way to the other GPUs that learn the same.
     together: Together,
 }
@@ -188,7 +188,6 @@ impl SmallLearner {
             policy: plan.name.clone(),
             index,
             first_agent,
-            updates,
             n_rows,
             n_reported: 0,
             arrays: Arrays::new(gpu, config, &sizes, &room)?,
@@ -200,6 +199,7 @@ impl SmallLearner {
                 _ => actor_blocks(update.blocks, tiles),
             },
             n_steps: 0,
+            target_kl: plan.config.target_kl.unwrap_or_default(),
             together,
             places,
         })
@@ -265,18 +265,16 @@ impl SmallLearner {
         rows.iter().zip(0..).map(|(row, i)| iterated(row, config, at(i))).collect()
     }
 
-    /// Gives the kernels the coefficients of the next `n` iterations, and counts their updates.
+    /// Gives the kernels the coefficients of the next `n` iterations.
     fn begin(&mut self, config: &TrainConfig, progress: Progress, n: u64) -> Result<()> {
         let at = |i: u64| progress.env_steps + i * config.steps_per_iteration();
         let mut rows = schedule_of(config, self.index, self.n_steps, n, at);
         rows.resize(self.arrays.schedule.len(), 0);
-        self.arrays.schedule.push(&rows)?;
-        self.n_steps += n * self.updates as u64;
-        Ok(())
+        Ok(self.arrays.schedule.push(&rows)?)
     }
 
-    /// Waits for what the first `n` iterations of a launch say of themselves, a row each.
-    fn figures(&self, config: &TrainConfig, n: u64) -> Result<Vec<Figures>> {
+    /// Waits for what the first `n` iterations of a launch say of themselves, a row each, and counts their updates.
+    fn figures(&mut self, config: &TrainConfig, n: u64) -> Result<Vec<Figures>> {
         match &self.together {
             Together::Alone => {}
             Together::Linked(linked) => linked.wait()?,
@@ -284,6 +282,7 @@ impl SmallLearner {
         }
         let mut rows = figures(&self.arrays.figures.pull::<u32>()?);
         rows.truncate(n as usize);
+        self.n_steps += rows.iter().map(|row| row.n_updates as u64).sum::<u64>();
         of_all_ranks(&config.world, rows)
     }
 
@@ -333,6 +332,8 @@ impl SmallLearner {
             figures: &a.figures,
             barrier: &a.barrier,
             normaliser: self.normaliser.args(),
+            optimiser_steps: self.n_steps as u32,
+            target_kl: self.target_kl,
         };
         let (kernel, launch) = &self.update;
         match &mut self.together {

@@ -43,7 +43,8 @@ pub(super) fn unsupported(config: &TrainConfig, env: &EnvKernels) -> Option<Stri
     let width = |g: usize| spec.groups[g].observation_width();
     let alike = config.policies.iter().all(|plan| {
         let (a, b) = (&plan.config, &first.config);
-        (&a.hidden, a.shared_trunk, a.activation) == (&b.hidden, b.shared_trunk, b.activation)
+        (&a.hidden, a.shared_trunk, a.activation, a.layer_norm)
+            == (&b.hidden, b.shared_trunk, b.activation, b.layer_norm)
             && plan.groups().all(|g| width(g) == first.group(spec).observation_width())
             && plan.layout.head_sizes() == first.layout.head_sizes()
             && (a.norm_obs, a.norm_reward, a.precision) == (b.norm_obs, b.norm_reward, b.precision)
@@ -239,7 +240,7 @@ impl MultiAgentLearner {
             }
         }
         envs.tick((n * config.run.num_steps as u64) as u32)?;
-        let rows = self.policies.iter().map(|policy| policy.figures(config, n));
+        let rows = self.policies.iter_mut().map(|policy| policy.figures(config, n));
         let rows = rows.collect::<Result<Vec<_>>>()?;
         let episodes = self.episodes(config, n)?;
         let episodes = crate::engine::episodes::sum_each(&episodes, &config.sharing())?;

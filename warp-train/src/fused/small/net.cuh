@@ -1,11 +1,11 @@
-// Small perceptrons on tensor cores: one warp takes 16 rows through a whole network.
+// Small perceptrons on tensor cores: one warp takes 16 rows through a whole network, by the layers of layers.cuh.
 //
 // Two hidden layers of HID, up to 8 outputs. The accumulator of a layer has the layout of the next
 // one's left operand, so activations stay in registers. The bias of the first layer is the weight of
 // an input that is 1 (column OBS). Weights lie in shared memory as halves, [outputs, inputs], rows
 // padded so that no two lanes of a matrix load meet in a bank.
 //
-// Needs: OBS, HID, OUT, SHARED_TRUNK, RELU, FOUR_WARPS (see four_warps.cuh).
+// Needs: OBS, HID, OUT, SHARED_TRUNK, RELU, LAYER_NORM, FOUR_WARPS (see four_warps.cuh).
 #pragma once
 #include "mma.cuh"
 
@@ -34,11 +34,16 @@ __device__ __forceinline__ int outputs_of(int net) {
     return net == 0 ? Role<0>::outputs : Role<N_NETS - 1>::outputs;
 }
 
+// Gains and shifts of both layers, a row each.
+#define NORM_ROWS (LAYER_NORM ? 4 : 0)
+#define NORM_FLOATS (NORM_ROWS * HID)
+
 // Parameters of one network as they lie in memory: padded matrices, one after the other.
 #define AT_W1 0
 #define AT_W2 (AT_W1 + HID * KX)
 #define AT_B2 (AT_W2 + HID * HID)
-#define AT_W3 (AT_B2 + HID)
+#define AT_NORMS (AT_B2 + HID)
+#define AT_W3 (AT_NORMS + NORM_FLOATS)
 #define AT_B3 (AT_W3 + 8 * HID)
 #define N_PARAMETERS (AT_B3 + 8)
 
@@ -65,8 +70,11 @@ struct NetShared {
     __align__(MATRIX_BYTES) unsigned short w2[MATRIX_HALVES(HID)];
     unsigned short w1[HID * LDX];
     unsigned short w3[8 * LDH];
-    float b2[HID];
+    float b2[HID + NORM_FLOATS];  // and gains and shifts
     float b3[8];
+
+    // The gains of layer 1 or 2, with its shifts behind them.
+    __device__ __forceinline__ const float* gains(int layer) const { return b2 + HID + (layer - 1) * 2 * HID; }
 };
 
 __device__ __forceinline__ unsigned short half_bits(float x) {
@@ -106,7 +114,7 @@ __device__ void load_net(NetShared& net, const float* parameters, int thread, in
 #pragma unroll 4
     for (int i = thread; i < 8 * HID / 4; i += n_threads)
         place_four(net.w3 + i / (HID / 4) * LDH + i % (HID / 4) * 4, __ldcg(fours + AT_W3 / 4 + i));
-    for (int i = thread; i < HID; i += n_threads) net.b2[i] = __ldcg(parameters + AT_B2 + i);
+    for (int i = thread; i < HID + NORM_FLOATS; i += n_threads) net.b2[i] = __ldcg(parameters + AT_B2 + i);
     if (thread < 8) net.b3[thread] = __ldcg(parameters + AT_B3 + thread);
 }
 
@@ -131,20 +139,6 @@ __device__ __forceinline__ void through_activation(const float (&d)[4], const u3
 // Activations of 16 rows: per 8 features a word for row lane / 4 and one for row lane / 4 + 8.
 typedef u32 Hidden[N_TILES][2];
 
-// The left operand of 16 R rows of inputs, rows and units of a row so many halves apart. Here and below R times 16 rows
-// go through a layer together, so that its weights are loaded once for all of them.
-template <int R>
-__device__ __forceinline__ void load_inputs(u32 (&x)[R][KX / 16][4], const unsigned short* rows, int row = LDX,
-                                            int unit = 8) {
-    int lane = threadIdx.x & 31;
-    u32 address = shared_address(rows + (lane & 15) * row + (lane >> 4) * unit);
-#pragma unroll
-    for (int r = 0; r < R; ++r) {
-#pragma unroll
-        for (int k = 0; k < KX / 16; ++k) load_4(x[r][k], address + (r * 16 * row + k * 2 * unit) * 2);
-    }
-}
-
 // Two words of activations from an accumulator.
 __device__ __forceinline__ void pack_active(const float (&c)[4], u32 (&h)[2]) {
     h[0] = RELU ? pack_positive(c[0], c[1]) : pack_halves(activate(c[0]), activate(c[1]));
@@ -154,126 +148,4 @@ __device__ __forceinline__ void pack_active(const float (&c)[4], u32 (&h)[2]) {
 // c += h b for features 16 k to 16 k + 15.
 __device__ __forceinline__ void mma_hidden(float (&c)[4], const Hidden& h, int k, u32 b0, u32 b1) {
     mma16(c, h[2 * k][0], h[2 * k][1], h[2 * k + 1][0], h[2 * k + 1][1], b0, b1);
-}
-
-template <int R>
-__device__ __forceinline__ void first_layer(const NetShared& net, const u32 (&x)[R][KX / 16][4],
-                                            Hidden (&h)[R]) {
-    int lane = threadIdx.x & 31;
-    int row = (lane & 7) + ((lane >> 4) << 3), column = ((lane >> 3) & 1) * 8;
-    u32 address = shared_address(net.w1 + row * LDX + column);
-#pragma unroll
-    for (int p = 0; p < M_TILES; ++p) {
-        float c[R][2][4] = {};
-#pragma unroll
-        for (int k = 0; k < KX / 16; ++k) {
-            u32 b[4];
-            load_4(b, address + (p * 16 * LDX + k * 16) * 2);
-#pragma unroll
-            for (int r = 0; r < R; ++r) {
-                mma16(c[r][0], x[r][k][0], x[r][k][1], x[r][k][2], x[r][k][3], b[0], b[1]);
-                mma16(c[r][1], x[r][k][0], x[r][k][1], x[r][k][2], x[r][k][3], b[2], b[3]);
-            }
-        }
-#pragma unroll
-        for (int r = 0; r < R; ++r) {
-            pack_active(c[r][0], h[r][2 * p]);
-            pack_active(c[r][1], h[r][2 * p + 1]);
-        }
-    }
-}
-
-// Pairs of tiles whose accumulators are held at once; fewer where two blocks share the registers.
-template <int R> __device__ __forceinline__ constexpr int pairs() {
-    constexpr int most = R * BLOCKS >= 4 ? 1 : 4 / (R * BLOCKS);
-    return M_TILES < most ? M_TILES : most;
-}
-
-template <int R>
-__device__ __forceinline__ void second_layer(const NetShared& net, const Hidden (&h1)[R],
-                                             Hidden (&h2)[R]) {
-    constexpr int n = pairs<R>();
-    int lane = threadIdx.x & 31;
-    int row = (lane & 7) + ((lane >> 4) << 3), column = ((lane >> 3) & 1) * 8;
-    u32 address = shared_address(net.w2) + unit_at(row, column / 8);
-#pragma unroll
-    for (int first = 0; first < M_TILES; first += n) {
-        float c[R][2 * n][4];
-#pragma unroll
-        for (int i = 0; i < 2 * n; ++i) {
-            float2 bias = *(const float2*)&net.b2[(2 * first + i) * 8 + 2 * (lane & 3)];
-#pragma unroll
-            for (int r = 0; r < R; ++r) {
-                c[r][i][0] = c[r][i][2] = bias.x;
-                c[r][i][1] = c[r][i][3] = bias.y;
-            }
-        }
-#pragma unroll
-        for (int k = 0; k < M_TILES; ++k) {
-#pragma unroll
-            for (int p = 0; p < n; ++p) {
-                u32 b[4];
-                load_4(b, along_row(address, k * 32) + (first + p) * 16 * LDM * 2);
-#pragma unroll
-                for (int r = 0; r < R; ++r) {
-                    mma_hidden(c[r][2 * p], h1[r], k, b[0], b[1]);
-                    mma_hidden(c[r][2 * p + 1], h1[r], k, b[2], b[3]);
-                }
-            }
-        }
-#pragma unroll
-        for (int r = 0; r < R; ++r) {
-#pragma unroll
-            for (int i = 0; i < 2 * n; ++i) pack_active(c[r][i], h2[r][2 * first + i]);
-        }
-    }
-}
-
-// Columns 2 (lane & 3) and the next of rows lane / 4 and lane / 4 + 8.
-template <int NET, int R>
-__device__ __forceinline__ void last_layer(const NetShared& net, const Hidden (&h2)[R],
-                                           float (&out)[R][4]) {
-    int lane = threadIdx.x & 31;
-    float2 bias = make_float2(net.b3[output_of<NET>(2 * (lane & 3))],
-                              net.b3[output_of<NET>(2 * (lane & 3) + 1)]);
-    float odd[R][4] = {};
-#pragma unroll
-    for (int r = 0; r < R; ++r) {
-        out[r][0] = out[r][2] = bias.x;
-        out[r][1] = out[r][3] = bias.y;
-    }
-    u32 address = shared_address(net.w3 + output_of<NET>(lane & 7) * LDH + (lane >> 3) * 8);
-#pragma unroll
-    for (int k = 0; k < M_TILES; k += 2) {
-        u32 b[4];
-        load_4(b, address + k * 32);
-#pragma unroll
-        for (int r = 0; r < R; ++r) {
-            mma_hidden(out[r], h2[r], k, b[0], b[1]);
-            mma_hidden(odd[r], h2[r], k + 1, b[2], b[3]);
-        }
-    }
-#pragma unroll
-    for (int r = 0; r < R; ++r) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) out[r][i] += odd[r][i];
-    }
-}
-
-// All outputs of rows lane / 4 and lane / 4 + 8, in every lane of the four that share them.
-template <int NET>
-__device__ __forceinline__ void gather_outputs(const float (&c)[4], float (&low)[Role<NET>::outputs],
-                                               float (&high)[Role<NET>::outputs]) {
-    constexpr int n = Role<NET>::outputs;
-    int base = (threadIdx.x & 31) & ~3;
-#pragma unroll
-    for (int o = 0; o < n; ++o) {
-        if (repeated<NET>()) {
-            low[o] = c[o & 1];
-            high[o] = c[2 + (o & 1)];
-        } else {
-            low[o] = __shfl_sync(0xffffffffu, c[o & 1], base + o / 2);
-            high[o] = __shfl_sync(0xffffffffu, c[2 + (o & 1)], base + o / 2);
-        }
-    }
 }

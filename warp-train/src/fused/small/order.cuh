@@ -2,7 +2,7 @@
 // order in which an epoch takes the samples (epochs.cuh).
 //
 // Needs, beside gradient.cuh's and epochs.cuh's: N_STEPS, CUTS (truncations of a replica in a rollout),
-// CRITIC_RATE (whether the value's network has a rate of its own), DECAYS.
+// CRITIC_RATE (whether the value's network has a rate of its own), DECAYS, TARGET_KL (whether epochs may end early).
 #pragma once
 #include "gradient.cuh"
 #include "epochs.cuh"
@@ -44,12 +44,13 @@ struct Schedule : Settings {
     float keep[RATES];
 #endif
 
+    // Which of the rates network `net` has.
+    static __device__ __forceinline__ int rate_of(int net) { return CRITIC_RATE ? net : 0; }
     // Step `u` of network `net`.
-    __device__ __forceinline__ DescentStep step(int net, int u) const {
-        int rate = CRITIC_RATE ? net : 0;
-        const StepFactors& factors = steps[rate][u];
+    __device__ __forceinline__ DescentStep step(int net, int u) const { return step(net, steps[rate_of(net)][u]); }
+    __device__ __forceinline__ DescentStep step(int net, const StepFactors& factors) const {
 #if DECAYS
-        float left = keep[rate];
+        float left = keep[rate_of(net)];
 #else
         float left = 1.0f;
 #endif
@@ -90,6 +91,9 @@ struct UpdateShared {
     float norms[8];
     float pair[2][2];
     float mean[N_UPDATES], scale[N_UPDATES];
+#if TARGET_KL
+    StepFactors steps[RATES][N_UPDATES];
+#endif
 };
 static_assert(sizeof(ValueRows) <= sizeof(Stage), "the stage is too small for what shares it");
 

@@ -63,7 +63,7 @@ warp_core::device_struct! {
     /// Factors of a step of the optimiser.
     pub(super) struct StepFactors { step_size: f32, inverse_bias_correction2_sqrt: f32 }
 
-    /// What an iteration says of itself. Blocks have a part each of all but the last two: sums, then what is
+    /// What an iteration says of itself. Blocks have a part each of all but the last three: sums, then what is
     /// largest, then sums again.
     pub(super) struct Figures {
         returns: f64,
@@ -87,6 +87,8 @@ warp_core::device_struct! {
         grad_norm: f64,
         /// Not 0 if a gradient was not finite.
         non_finite: f64,
+        /// Minibatches that were learned from: all of them, unless the epochs ended early.
+        n_updates: f64,
     }
 
     /// What a replica says of its ended episodes; an array of each.
@@ -181,6 +183,10 @@ warp_func::kernel_args! {
         figures: &mut [Figures],
         barrier: &mut [u32],
         normaliser: {NormaliserArgs},
+        /// Steps that the optimiser had made before the launch's first iteration.
+        optimiser_steps: u32,
+        /// Divergence of a whole epoch, in the mean, after which no other begins; read where the key is set.
+        target_kl: f64,
     }
 
     /// What `small_piece` takes beside it.

@@ -9,7 +9,7 @@ use crate::engine::link::EXCHANGE;
 use crate::fused::halves;
 use crate::fused::objective::{self, MOST_CELLS, n_cells};
 use crate::loss::Part;
-use crate::model::{Activation, LogStd};
+use crate::model::{Activation, LAYER_NORM_EPSILON, LogStd};
 use crate::optimiser::UpdateRule;
 use crate::world::{Carrier, World};
 use std::fmt::Write;
@@ -20,12 +20,15 @@ use warp_sample::ActionLayout;
 use warp_sample::kernel_text::layout_text;
 
 /// Included files: names and texts.
-const FILES: [(&str, &str); 23] = [
+const FILES: [(&str, &str); 26] = [
     ("halves.cuh", halves::TEXT),
     ("mma.cuh", include_str!("mma.cuh")),
     ("net.cuh", include_str!("net.cuh")),
+    ("norm.cuh", include_str!("norm.cuh")),
+    ("layers.cuh", include_str!("layers.cuh")),
     ("loss.cuh", include_str!("loss.cuh")),
     ("four_warps.cuh", include_str!("four_warps.cuh")),
+    ("stage.cuh", include_str!("stage.cuh")),
     ("gradient.cuh", include_str!("gradient.cuh")),
     ("exchange.cuh", EXCHANGE),
     ("epochs.cuh", EPOCHS),
@@ -99,10 +102,12 @@ pub(super) fn unsupported_policy(config: &TrainConfig, plan: &PolicyPlan) -> Opt
         (spec.global_observation.is_some(), "a global observation"),
         (!keys.to_train, "a policy that does not learn"),
         (keys.network.is_some(), "a network of the program's own"),
-        (keys.layer_norm, "layers that are normalised"),
         (keys.rollout_metrics, "metrics of rollouts"),
         (keys.norm_return, "returns that are normalised"),
-        (keys.target_kl.is_some(), "epochs that may end early"),
+        (
+            keys.target_kl.is_some() && !config.world.is_alone(),
+            "epochs that may end early on several GPUs",
+        ),
         (keys.neg_pos_env_ratio.is_some(), "replicas that are selected"),
         (plan.check_passes().is_err(), "an objective or a schedule that no kernel has"),
         (
@@ -234,6 +239,8 @@ fn has_few_replicas_in_fleets(config: &TrainConfig) -> bool {
     hidden <= 64
         && run.start != Start::Pool
         && config.world.is_alone()
+        && config.policies[0].config.target_kl.is_none()
+        && !config.policies[0].config.layer_norm
         && run.num_envs <= MOST_REPLICAS_OF_A_RUN
         && run.num_envs * run.num_steps / passes(config, 0).minibatches <= FEW_REPLICAS_MINIBATCH
 }
@@ -391,6 +398,11 @@ pub(super) fn constants(config: &TrainConfig, index: usize) -> Vec<(&'static str
         ("RMSPROP", flag(descent.rule == UpdateRule::RmsProp)),
         ("CRITIC_RATE", flag(keys.critic_learning_rate.is_some())),
         ("DECAYS", flag(decays(keys))),
+        ("LAYER_NORM", flag(keys.layer_norm)),
+        ("LAYER_NORM_EPSILON", format!("{LAYER_NORM_EPSILON:e}f")),
+        ("TARGET_KL", flag(keys.target_kl.is_some())),
+        ("BETA_1", format!("{:e}", descent.beta_1)),
+        ("BETA_2", format!("{:e}", descent.beta_2)),
         ("BLEND_1", number(1.0 - descent.beta_1)),
         ("BLEND_2", number(1.0 - descent.beta_2)),
         ("FIRST_AGENT", "0".into()),

@@ -150,25 +150,68 @@ struct AllRanks {
 };
 #endif
 
+#if TARGET_KL
+// The factors of all steps, whose numbers depend on how many minibatches the launch's earlier iterations learned from.
+__device__ __forceinline__ void write_steps(UpdateShared& shared, const Schedule& now, u32 steps_before,
+                                            const Figures* figures, u32 iterations_before) {
+    double before = 0.0;
+    for (u32 i = threadIdx.x & 31; i < iterations_before; i += 32) before += __ldcg(&figures[i].n_updates);
+    before = warp_sum(before) + steps_before;
+    for (int i = threadIdx.x; i < RATES * N_UPDATES; i += GROUP_THREADS) {
+        StepFactors factors = now.steps[i / N_UPDATES][i % N_UPDATES];
+        double step = before + (i % N_UPDATES + 1);
+        if (!RMSPROP) {
+            factors.step_size = (float)(factors.step_size / (1.0 - pow(BETA_1, step)));
+            factors.inverse_bias_correction2_sqrt = (float)(1.0 / sqrt(1.0 - pow(BETA_2, step)));
+        }
+        shared.steps[i / N_UPDATES][i % N_UPDATES] = factors;
+    }
+}
+#endif
+
+// Step `u` of network `net`.
+__device__ __forceinline__ DescentStep step_of(const UpdateShared& shared, const Schedule& now, int net, int u) {
+#if TARGET_KL
+    return now.step(net, shared.steps[now.rate_of(net)][u]);
+#else
+    return now.step(net, u);
+#endif
+}
+
+// Whether the policy has moved too far in an epoch, in the mean over its minibatches.
+struct Divergence {
+    double target, before;
+
+    // To be asked at an epoch's end, when all blocks have written their losses.
+    __device__ __forceinline__ bool is_too_large(const double* totals) {
+        double sum = over_blocks(totals, FIGURE(approx_kl), gridDim.x), own = sum - before;
+        before = sum;
+        return !(own / MINIBATCHES <= target);
+    }
+};
+
 // All minibatches of network `net`.
 __device__ __forceinline__ void learn(int net, UpdateShared& shared, const SmallRun& run, const u32* records, NetworkBlocks blocks,
                       u32 first_block, const Memory& memory, const Schedule& now, Exchange& all,
-                      const AllRanks& ranks, Figures* figures) {
+                      const AllRanks& ranks, Divergence divergence, Figures* figures) {
     Own mine;
     mine.load(net, shared, memory, !STEPS_SLICES || blocks.own == 0);
     Minibatches minibatches(net, run, records, blocks, now);
     float norms = 0.0f, non_finite = 0.0f;
+    int end = N_UPDATES;
 #pragma unroll 1
-    for (int u = 0; u < N_UPDATES; ++u) {
+    for (int u = 0; u < end; ++u) {
         OwnTiles own = {};
         float one = minibatches.add(shared, u, own);
 #pragma unroll
         for (int t = 0; t < OWN_TILES; ++t)
             __stcg(all.partials + (blockIdx.x * OWN_TILES + t) * GROUP_THREADS + threadIdx.x,
                    mine.gradient(own, t));
-        if (u + 1 == N_UPDATES)
+        bool judges = TARGET_KL && (u + 1) % MINIBATCHES == 0;
+        if (judges || u + 1 == N_UPDATES)
             write_losses(shared, minibatches.sums, all.totals, {blockIdx.x, gridDim.x});
         grid_wait(all.barrier, all.target);
+        if (judges && divergence.is_too_large(all.totals)) end = u + 1;
         float squares =
             reduce_slice(shared, all.partials, all.reduced, first_block, blocks.n, one,
                          [&](u32 quad, float4 x) { return ranks(u, quad, x); });
@@ -183,9 +226,9 @@ __device__ __forceinline__ void learn(int net, UpdateShared& shared, const Small
         if (!(norm < 3.0e38f))
             non_finite = 1.0f;
         else if (STEPS_SLICES)
-            step_slice(memory.state, all.reduced, blocks, clip, now.step(net, u));
+            step_slice(memory.state, all.reduced, blocks, clip, step_of(shared, now, net, u));
         else
-            mine.step(shared.net, g, clip, now.step(net, u));
+            mine.step(shared.net, g, clip, step_of(shared, now, net, u));
         if (STEPS_SLICES) {
             grid_wait(all.barrier, all.target);
             mine.show_all(shared.net);
@@ -195,7 +238,7 @@ __device__ __forceinline__ void learn(int net, UpdateShared& shared, const Small
     }
     if (blocks.own == 0) mine.store(net, memory);
     if (blockIdx.x == 0 && threadIdx.x < 32)
-        write_metrics(all.totals, gridDim.x, norms, non_finite, figures);
+        write_metrics(all.totals, gridDim.x, norms, non_finite, figures, end);
 }
 
 // Values and advantages of the rollout at hand.
@@ -225,6 +268,9 @@ __device__ __forceinline__ void update(const UpdateArgs& a, AllRanks& ranks) {
     if (NORM_ADV)
         read_moments(shared, a.totals, run, gridDim.x,
                      [&](int entry, double x) { return ranks(entry, x); });
+#if TARGET_KL
+    write_steps(shared, now, a.optimiser_steps, a.figures, run.index);
+#endif
     __syncthreads();
     for (int s = 0; s < N_STAGES; ++s) clear_inputs(shared.stage[s].x, TILE_INPUTS);
     bool actor = SHARED_TRUNK || blockIdx.x < run.actor_blocks;
@@ -242,7 +288,8 @@ __device__ __forceinline__ void update(const UpdateArgs& a, AllRanks& ranks) {
     if (actor && !SHARED_TRUNK) load_net(shared.net, a.parameters, threadIdx.x, GROUP_THREADS);
     publish();
     __syncthreads();
-    learn(actor ? 0 : 1, shared, run, a.records, blocks, first, own, now, all, ranks, out);
+    learn(actor ? 0 : 1, shared, run, a.records, blocks, first, own, now, all, ranks, {a.target_kl, 0.0},
+          out);
 }
 
 #if RANKS > 1 && RELAYED
