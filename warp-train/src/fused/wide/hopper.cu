@@ -12,6 +12,22 @@ __device__ inline unsigned int t_halves_relu(float low, float high) {
     asm("cvt.rn.relu.satfinite." HALF_PAIR ".f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
     return pair;
 }
+// Half by half, a b, a + b and a b + c.
+__device__ inline unsigned int t_times(unsigned int a, unsigned int b) {
+    unsigned int out;
+    asm("mul.rn." HALF_PAIR " %0, %1, %2;" : "=r"(out) : "r"(a), "r"(b));
+    return out;
+}
+__device__ inline unsigned int t_plus(unsigned int a, unsigned int b) {
+    unsigned int out;
+    asm("add.rn." HALF_PAIR " %0, %1, %2;" : "=r"(out) : "r"(a), "r"(b));
+    return out;
+}
+__device__ inline unsigned int t_times_plus(unsigned int a, unsigned int b, unsigned int c) {
+    unsigned int out;
+    asm("fma.rn." HALF_PAIR " %0, %1, %2, %3;" : "=r"(out) : "r"(a), "r"(b), "r"(c));
+    return out;
+}
 #if BF16
 __device__ inline float t_low(unsigned int pair) { return __uint_as_float(pair << 16); }
 __device__ inline float t_high(unsigned int pair) { return __uint_as_float(pair & 0xffff0000u); }

@@ -279,26 +279,28 @@ __device__ inline bool t_is_real(int column) {
 template <int L, int N>
 __device__ inline float2 t_normalise(float (&z)[N], const float* biases) {
     constexpr float share = 1.0f / t_real_out(L);
-    int first = threadIdx.x % 4 * 2;
+    // Padding is 0 here. What it becomes, its gains and shifts of 0 take back.
     float2 sum = {0.0f, 0.0f}, squares = {0.0f, 0.0f};
     #pragma unroll
     for (int j = 0; j < N / 4; ++j) {
-        float2 b = *(const float2*)(biases + 8 * j + first);
-        z[4 * j] += b.x, z[4 * j + 1] += b.y, z[4 * j + 2] += b.x, z[4 * j + 3] += b.y;
-        sum.x += z[4 * j] + z[4 * j + 1];
-        sum.y += z[4 * j + 2] + z[4 * j + 3];
+        float2 b = *(const float2*)(biases + 8 * j + threadIdx.x % 4 * 2);
+        #pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            float& x = z[4 * j + i];
+            x += i % 2 ? b.y : b.x;
+            (i < 2 ? sum.x : sum.y) += x;
+            float& to = i < 2 ? squares.x : squares.y;
+            to = fmaf(x, x, to);
+        }
     }
     sum = t_sum_of_rows(sum);
-    #pragma unroll
-    for (int i = 0; i < N; ++i) {
-        float &x = z[i], &to = i % 4 < 2 ? squares.x : squares.y;
-        x = t_is_real<L>(i / 4 * 8 + first + i % 2) ? fmaf(i % 4 < 2 ? sum.x : sum.y, -share, x) : 0.0f;
-        to = fmaf(x, x, to);
-    }
     squares = t_sum_of_rows(squares);
-    float2 inverse = {rsqrtf(fmaf(squares.x, share, T_EPSILON)), rsqrtf(fmaf(squares.y, share, T_EPSILON))};
+    float2 mean = {sum.x * share, sum.y * share};
+    float2 variance = {fmaf(-mean.x, mean.x, squares.x * share), fmaf(-mean.y, mean.y, squares.y * share)};
+    float2 inverse = {rsqrtf(fmaxf(variance.x, 0.0f) + T_EPSILON), rsqrtf(fmaxf(variance.y, 0.0f) + T_EPSILON)};
+    float2 less = {-mean.x * inverse.x, -mean.y * inverse.y};
     #pragma unroll
-    for (int i = 0; i < N; ++i) z[i] *= i % 4 < 2 ? inverse.x : inverse.y;
+    for (int i = 0; i < N; ++i) z[i] = i % 4 < 2 ? fmaf(z[i], inverse.x, less.x) : fmaf(z[i], inverse.y, less.y);
     return inverse;
 }
 

@@ -2,27 +2,41 @@
 // what gains and shifts gave to those of what was normalised; sums of the gradients of gains and shifts.
 
 #if T_NORMED
-// Adds numbers of 32 columns, of which this thread has 8, to the warp's sums: over its rows first, which 8 threads have, so
-// that every thread ends with one column's.
-__device__ inline void t_add_columns(const float (&own)[8], float* to) {
+// Adds a part of 32 columns of two rows to the warp's sums for the gradients of shifts, and its products with what was
+// normalised to those of gains: over its rows first, which eight threads have, so that every thread ends with two columns
+// of either.
+__device__ inline void t_add_columns(const unsigned int* d, const unsigned int* products, float* gains, float* shifts) {
     int lane = threadIdx.x % 32;
-    float x[8];
+    unsigned int x[8];
     #pragma unroll
-    for (int i = 0; i < 8; ++i) x[i] = own[i];
+    for (int j = 0; j < 4; ++j) {
+        x[j] = t_plus(d[2 * j], d[2 * j + 1]);
+        x[4 + j] = t_plus(products[2 * j], products[2 * j + 1]);
+    }
     #pragma unroll
     for (int count = 4; count > 0; count /= 2) {
         bool upper = lane & 4 * count;
         #pragma unroll
         for (int i = 0; i < count; ++i) {
-            float sent = upper ? x[i] : x[i + count], kept = upper ? x[i + count] : x[i];
-            x[i] = kept + __shfl_xor_sync(0xffffffffu, sent, 4 * count);
+            unsigned int sent = upper ? x[i] : x[i + count], kept = upper ? x[i + count] : x[i];
+            x[i] = t_plus(kept, __shfl_xor_sync(0xffffffffu, sent, 4 * count));
         }
     }
-    // Bits 4 and 3 of the lane have said which eight columns, bit 2 which of two neighbours.
-    float* sum = to + lane / 8 * 8 + lane % 4 * 2 + lane / 4 % 2;
+    // Bit 4 of the lane has said which of the two, bits 3 and 2 which eight columns.
+    float2* to = (float2*)((lane & 16 ? gains : shifts) + lane / 4 % 4 * 8 + lane % 4 * 2);
+    float2 own = {t_low(x[0]), t_high(x[0])};
     // Nobody else adds to it. In memory, that needs no answer.
-    if (T_LEARNERS) *sum += x[0];
-    else atomicAdd(sum, x[0]);
+    if (T_LEARNERS) *to = make_float2(to->x + own.x, to->y + own.y);
+    else atomicAdd(to, own);
+}
+
+// sums += 16 columns of 16 rows, each times its weight, in every column of the product; a thread has its two rows' in
+// sums[0] and sums[2].
+__device__ inline void t_add_weighted(float (&sums)[4], const unsigned int* rows, const unsigned int* weights) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32." HALF_TYPE "." HALF_TYPE ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+        "{%0,%1,%2,%3};"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(rows[0]), "r"(rows[1]), "r"(rows[2]), "r"(rows[3]), "r"(weights[0]), "r"(weights[1]));
 }
 
 // What a layer's normalisation left for the way back.
@@ -57,71 +71,76 @@ struct TRecalled {
     }
 };
 
-// Gradients of part t of the activations, in d, to those of what was activated, of which tanh needs the activations h and relu
-// a bit.
+// Gradients of part t of the activations, d, to those of what was activated, as halves, of which tanh needs the
+// activations h and relu a bit.
 template <int N, int M>
-__device__ inline void t_activation_back(const unsigned int* h, const unsigned int (&positive)[M], float (&d)[N], int t) {
+__device__ inline void t_activation_back(const unsigned int* h, const unsigned int (&positive)[M], const float (&d)[N], int t,
+                                         unsigned int* to) {
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-        float &low = d[16 * t + 2 * i], &high = d[16 * t + 2 * i + 1];
+        float low = d[16 * t + 2 * i], high = d[16 * t + 2 * i + 1];
         unsigned int bits = positive[t / 2] << (t % 2 * 8 + i);
-        low = T_TANH ? low * (1.0f - t_low(h[i]) * t_low(h[i])) : bits & 0x8000u ? low : 0.0f;
-        high = T_TANH ? high * (1.0f - t_high(h[i]) * t_high(h[i])) : bits & 0x80000000u ? high : 0.0f;
+        to[i] = T_TANH ? t_slope(low, high, h[i])
+                       : t_halves(bits & 0x8000u ? low : 0.0f, bits & 0x80000000u ? high : 0.0f);
+    }
+}
+
+// The gains of a part of 32 columns that this thread has numbers of, as halves.
+__device__ inline void t_gains_of(const float* gains, int t, unsigned int (&to)[4]) {
+    #pragma unroll
+    for (int j = 0; j < 4; ++j) {
+        float2 gain = *(const float2*)(gains + 32 * t + 8 * j + threadIdx.x % 4 * 2);
+        to[j] = t_halves(gain.x, gain.y);
     }
 }
 
 // From gradients d of layer L's activations to those of its sums, as a product's operand.
 template <int L, int N, int M, int K>
-__device__ inline void t_norm_back(const TNormed& a, const unsigned int (&positive)[M], float (&d)[N],
+__device__ inline void t_norm_back(const TNormed& a, const unsigned int (&positive)[M], const float (&d)[N],
                                    unsigned int (&operand)[K]) {
     constexpr float share = 1.0f / t_real_out(L);
-    int first = threadIdx.x % 4 * 2;
-    float2 sum = {0.0f, 0.0f}, along = {0.0f, 0.0f};
+    // Over a row's columns, each times its gain: of the gradients, and of their products with what was normalised.
+    float sum[4] = {}, along[4] = {};
     TRecalled<N> units, activations;
     units.begin(a.units);
     if (T_TANH) activations.begin(a.activations);
     #pragma unroll
     for (int t = 0; t < N / 16; ++t) {
         const unsigned int* unit = units.get(t);
-        t_activation_back(T_TANH ? activations.get(t) : unit, positive, d, t);
-        float of_gains[8], of_shifts[8];
+        unsigned int *given = &operand[8 * t], products[8], gains[4];
+        t_activation_back(T_TANH ? activations.get(t) : unit, positive, d, t, given);
         #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-            float* of = &d[16 * t + 4 * j];
-            float2 gain = *(const float2*)(a.gains + 32 * t + 8 * j + first);
-            float upper[] = {t_low(unit[2 * j]), t_high(unit[2 * j])};
-            float lower[] = {t_low(unit[2 * j + 1]), t_high(unit[2 * j + 1])};
-            #pragma unroll
-            for (int e = 0; e < 2; ++e) {
-                of_gains[2 * j + e] = of[e] * upper[e] + of[2 + e] * lower[e];
-                of_shifts[2 * j + e] = of[e] + of[2 + e];
-                of[e] *= e ? gain.y : gain.x;
-                of[2 + e] *= e ? gain.y : gain.x;
-                sum.x += of[e];
-                sum.y += of[2 + e];
-                along.x += of[e] * upper[e];
-                along.y += of[2 + e] * lower[e];
-            }
+        for (int i = 0; i < 8; ++i) products[i] = t_times(given[i], unit[i]);
+        t_gains_of(a.gains, t, gains);
+        t_add_columns(given, products, a.gradients + 32 * t, a.gradients + t_out(L) + 32 * t);
+        #pragma unroll
+        for (int k = 0; k < 2; ++k) {
+            t_add_weighted(sum, &given[4 * k], &gains[2 * k]);
+            t_add_weighted(along, &products[4 * k], &gains[2 * k]);
         }
-        t_add_columns(of_gains, a.gradients + 32 * t);
-        t_add_columns(of_shifts, a.gradients + t_out(L) + 32 * t);
     }
-    sum = t_sum_of_rows(sum);
-    along = t_sum_of_rows(along);
+    unsigned int less[2], by_unit[2], inverse[2];
+    #pragma unroll
+    for (int row = 0; row < 2; ++row) {
+        less[row] = t_halves(-share * sum[2 * row], -share * sum[2 * row]);
+        by_unit[row] = t_halves(-share * along[2 * row], -share * along[2 * row]);
+        float of_row = row ? a.inverse.y : a.inverse.x;
+        inverse[row] = t_halves(of_row, of_row);
+    }
     if (!units.all) units.begin(a.units);
     #pragma unroll
     for (int t = 0; t < N / 16; ++t) {
         const unsigned int* unit = units.get(t);
+        unsigned int gains[4];
+        t_gains_of(a.gains, t, gains);
         #pragma unroll
-        for (int i = 0; i < 16; ++i) {
-            bool upper = i % 4 < 2;
-            float of_row = upper ? sum.x : sum.y, by = upper ? along.x : along.y;
-            float u = i % 2 ? t_high(unit[i / 2]) : t_low(unit[i / 2]);
-            float x = (upper ? a.inverse.x : a.inverse.y) * (d[16 * t + i] - share * (of_row + u * by));
-            d[16 * t + i] = t_is_real<L>(32 * t + i / 4 * 8 + first + i % 2) ? x : 0.0f;
+        for (int i = 0; i < 8; ++i) {
+            int row = i % 2, column = 32 * t + i / 2 * 8 + threadIdx.x % 4 * 2;
+            unsigned int x = t_times_plus(operand[8 * t + i], gains[i / 2], less[row]);
+            x = t_times(t_times_plus(unit[i], by_unit[row], x), inverse[row]);
+            x &= (t_is_real<L>(column) ? 0xffffu : 0u) | (t_is_real<L>(column + 1) ? 0xffff0000u : 0u);
+            operand[8 * t + i] = x;
         }
-        #pragma unroll
-        for (int i = 0; i < 8; ++i) operand[8 * t + i] = t_halves(d[16 * t + 2 * i], d[16 * t + 2 * i + 1]);
     }
 }
 #endif
