@@ -3,8 +3,8 @@
 use super::Case;
 
 /// Networks of the wide path: widths that are no multiple of a warp, towers apart and shared, deviations that are
-/// parameters, two blocks a multiprocessor.
-pub(crate) const NORMED: [Case; 4] = [
+/// parameters, several tiles of a group, two blocks a multiprocessor.
+pub(crate) const NORMED: [Case; 5] = [
     (
         "layer norm, odd widths, truncations",
         "env_id = \"cartpole\"\nnum_envs = 24\nnum_steps = 12\nhidden = [40, 33, 64]\nlayer_norm = true\n\
@@ -22,8 +22,13 @@ pub(crate) const NORMED: [Case; 4] = [
          tagging_distance = 0.1\nepisode_length = 17",
     ),
     (
-        "layer norm, two blocks a multiprocessor",
+        "layer norm, one pass, several tiles",
         "env_id = \"cartpole\"\nnum_envs = 2900\nnum_steps = 13\nhidden = [64, 64, 64]\nlayer_norm = true\n\
+         num_minibatches = 1\nupdate_epochs = 2\n[env]\nepisode_length = 9",
+    ),
+    (
+        "layer norm, two blocks a multiprocessor",
+        "env_id = \"cartpole\"\nnum_envs = 2900\nnum_steps = 13\nhidden = [64, 64, 64, 64]\nlayer_norm = true\n\
          num_minibatches = 1\nupdate_epochs = 1\n[env]\nepisode_length = 9",
     ),
 ];

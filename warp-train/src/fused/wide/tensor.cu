@@ -83,9 +83,10 @@ __host__ __device__ constexpr unsigned int t_outputs_at(int l) {
                   : t_outputs_at(l - 1) + (t_keeps(l - 1) ? t_blocks(t_out(l - 1)) * 8192 : 0);
 }
 #define T_KEPT t_outputs_at(T_DEPTH + 1)
-// What the normalisation of layer l gives, before gains and shifts, is kept until the tile's gradients are there, in the same
-// blocks for all tiles of a group.
+// What the normalisation of layer l gives, before gains and shifts, is kept until the gradients of its outputs are there:
+// where those will be if that is shared memory, else in the same blocks for all tiles of a group.
 __host__ __device__ constexpr unsigned int t_units_at(int l) {
+    if (T_LEARNERS) return t_outputs_at(l);
     return l == 0 ? 0 : t_units_at(l - 1) + T_NORMED * t_blocks(t_out(l - 1)) * 8192;
 }
 #define T_UNITS t_units_at(T_DEPTH)

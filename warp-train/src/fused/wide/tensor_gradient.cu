@@ -10,8 +10,8 @@
 // Sums of losses, five of each thread.
 #define T_LEARNER_SUMS (T_LEARNER_THREADS * 5)
 // Bytes of a group's samples, and where the observations of its tile number `round` lie among them.
-#define T_GROUP_BYTES (T_KEPT + T_UNITS + T_AHEAD * t_blocks(t_in(0)) * 8192)
-__device__ inline unsigned int t_obs_at(unsigned int round) { return T_AHEAD && round & 1 ? T_KEPT + T_UNITS : 0; }
+#define T_GROUP_BYTES (T_KEPT + T_AHEAD * t_blocks(t_in(0)) * 8192)
+__device__ inline unsigned int t_obs_at(unsigned int round) { return T_AHEAD && round & 1 ? T_KEPT : 0; }
 
 __device__ inline void t_arrive(WideWord* barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(t_shared(barrier)) : "memory");
@@ -98,7 +98,7 @@ __device__ inline void t_learn_tiles(const TensorGradientArgs& args, const TShar
                 t_shared(shared.image), shared.biases, shared.kept + group * T_GROUP_BYTES};
 #if T_NORMED
     a.own_gradients = shared.sums + T_LEARNER_SUMS + warp * T_NORMS;
-    a.units = a.tile + T_KEPT;
+    a.units = a.tile;
 #endif
     const unsigned int* samples = args.order + args.state->begin + args.first;
     auto cell_of = [&](unsigned int tile) {

@@ -315,15 +315,19 @@ __device__ inline void t_learn(TLearn& a, const unsigned int (&below)[K],
         if constexpr (L == T_DEPTH - 1) a.known = t_known(a), a.done = t_done(a);
 #endif
 #if T_NORMED
+#if T_AHEAD
+        // What is kept next lies where the last tile's gradients did.
+        if constexpr (L == 0) t_turn(a.next);
+#endif
         float2 inverse = t_normalise<L>(sums, a.biases + t_bias_at(L));
         t_normed_epilogue(sums, a.biases + t_norm_at(L), h, [&](const unsigned int* part, int t) {
             t_keep_part(part, a.units + t_units_at(L), t);
         });
 #else
         t_epilogue(sums, a.biases + t_bias_at(L), h);
-#endif
 #if T_AHEAD
         if constexpr (L == 0) t_turn(a.next);
+#endif
 #endif
         t_keep_activations<L>(a, h);
         unsigned int positive[(t_out(L) / 4 + 15) / 16] = {};

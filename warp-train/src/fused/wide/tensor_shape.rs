@@ -148,7 +148,7 @@ impl TensorShape {
         all.sum::<usize>() * BLOCK
     }
 
-    /// Bytes that a group keeps of its tile's normalised layers.
+    /// Bytes that a group of the first of two passes keeps of its tile's normalised layers.
     pub(super) fn units_bytes(&self) -> usize {
         self.normed().map(|columns| columns.div_ceil(64) * BLOCK).sum()
     }
@@ -208,8 +208,7 @@ impl TensorShape {
         // 64 rows of outputs, sums of losses and of gradients of gains and shifts; ones that all groups share.
         let ahead = if self.ahead { self.widths[0].div_ceil(64) * BLOCK } else { 0 };
         let sums = 128 * 5 * 4 + 4 * 4 * self.norms();
-        let kept = self.kept_bytes() + self.units_bytes();
-        let of_group = kept + ahead + 64 * 4 * (self.outputs + 2) + sums;
+        let of_group = self.kept_bytes() + ahead + 64 * 4 * (self.outputs + 2) + sums;
         self.image_bytes() + 4 * self.vectors() + learners * of_group + ONES
     }
 
@@ -369,9 +368,10 @@ mod tests {
         let small = shape(&[64, 64]);
         assert_eq!((small.vectors(), small.kept_bytes()), (144 + 256, 6 * BLOCK));
         assert_eq!(small.units_bytes(), 2 * BLOCK);
-        assert_eq!((small.learners(), small.gradient_bytes(2)), (Some(2), 185_920));
+        assert_eq!((small.learners(), small.gradient_bytes(2)), (Some(2), 153_152));
+        assert_eq!(shape(&[64, 64, 64]).learners(), Some(2));
         // Two passes with two blocks a multiprocessor, so that there are 528 groups.
-        let deep = shape(&[64, 64, 64]);
+        let deep = shape(&[64, 64, 64, 64]);
         assert_eq!((deep.learners(), deep.most_groups(132)), (None, 528));
         let large = shape(&[256, 256]);
         assert_eq!((large.own_gradients(), large.makes_edges()), (4 * 1024, false));
