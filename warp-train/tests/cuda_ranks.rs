@@ -7,6 +7,7 @@
 mod cuda_cases;
 
 use cuda_cases::go_on::{go_on, go_on_elsewhere};
+use cuda_cases::normed::NORMED_SMALL;
 use cuda_cases::small::compiles_on;
 use cuda_cases::{
     Case, Done, NEAR, NEAR_IN_MINIBATCHES, Result, config, near, no_compiler, no_device, on_cpu,
@@ -180,9 +181,9 @@ fn main() -> ExitCode {
     let no_nccl = few.is_some() || warp_data::cuda::nccl_version().is_err();
     let mut trials = Vec::new();
     let without = |trial: Trial| trial.with_ignored_flag(no_compiler.is_some());
-    for (case, compiles) in CASES
+    let small = CASES.into_iter().chain([NORMED_SMALL[0]]);
+    for (case, compiles) in small
         .map(|case| (case, compiles_for_ranks as Test))
-        .into_iter()
         .chain(WIDE.map(|case| (case, wide_compiles_for_ranks as Test)))
     {
         let trial = |test: &str, run: Test, ignored| on_gpus(test, case, run, ignored);

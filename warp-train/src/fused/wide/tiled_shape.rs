@@ -20,8 +20,10 @@ pub(super) const FEW: usize = 8;
 const MOST_NORMED: usize = 2048;
 /// Columns of which each thread of a warp has eight.
 const NORM_PART: usize = 256;
-/// Copies of the gradient at most, beyond what it takes to give each multiprocessor a tile.
-const MOST_COPIES: usize = 4;
+/// Bytes that a block takes in a nanosecond while it makes a tile of the gradient of weights.
+const BLOCK_RATE: f64 = 90.0;
+/// Nanoseconds that a weight of a copy of the gradient takes, to be written in pieces of 8 bytes and to be read.
+const COPY_TIME: f64 = 0.025;
 
 /// A layer as the kernels see it; places are in bytes of a tower's image, or numbers of its biases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +41,14 @@ pub(super) struct TiledLayer {
 pub(super) struct NormBlocks {
     pub(super) forward: usize,
     pub(super) back: usize,
+}
+
+/// How the gradient of a layer's weights is divided.
+#[derive(Debug, Clone, Copy)]
+struct WeightTiles {
+    tiles: usize,
+    /// That a block reads of the operands of one.
+    bytes_per_row: usize,
 }
 
 /// The layers of a network's towers, padded; all towers have the same.
@@ -141,22 +151,36 @@ impl TiledShape {
         2 * (self.layers[0].inputs + self.towers.len() * of_tower)
     }
 
-    /// Copies of the gradient that keep `multiprocessors` busiest, as few as are nearly as good.
+    /// Copies of the gradient with which the weights of all layers take the least time: few leave `multiprocessors` idle in
+    /// layers of few tiles, each takes memory's time.
     pub(super) fn copies(&self, chunk: usize, multiprocessors: usize) -> usize {
-        let jobs = |l: &TiledLayer| self.weight_jobs(l.outputs, l.inputs);
-        let jobs = self.layers.iter().map(jobs).max().unwrap_or(1);
-        let most = (multiprocessors / jobs).max(MOST_COPIES).min(chunk.div_ceil(BLOCK_ROWS));
-        let busy = |copies: usize| {
-            let blocks = jobs * copies;
-            blocks as f64 / blocks.next_multiple_of(multiprocessors) as f64
+        let layers = self.towers.iter().flat_map(Tower::layers);
+        let of_copy = layers.map(|l| l.n_in * l.n_out).sum::<usize>() as f64 * COPY_TIME;
+        let time = |copies: usize| {
+            let rows = chunk as f64 / copies as f64;
+            let of_layer = |l: &TiledLayer| {
+                let WeightTiles { tiles, bytes_per_row } = self.weight_tiles(l);
+                let rounds = (tiles * copies).div_ceil(multiprocessors);
+                rounds as f64 * rows * bytes_per_row as f64 / BLOCK_RATE
+            };
+            self.layers.iter().map(of_layer).sum::<f64>() + copies as f64 * of_copy
         };
-        let best = (1..=most).map(busy).fold(0.0, f64::max);
-        (1..=most).find(|copies| busy(*copies) > 0.95 * best).unwrap_or(1)
+        let most = chunk.div_ceil(BLOCK_ROWS).min(multiprocessors);
+        (1..=most).min_by(|a, b| time(*a).total_cmp(&time(*b))).unwrap_or(1)
     }
 
-    /// Tiles of the gradient of all towers' weights.
-    fn weight_jobs(&self, outputs: usize, inputs: usize) -> usize {
-        outputs.div_ceil(BLOCK_ROWS) * (inputs / columns_of(inputs)) * self.towers.len()
+    /// The tiles of the gradient of a layer's weights, of all towers.
+    fn weight_tiles(&self, layer: &TiledLayer) -> WeightTiles {
+        let swapped = self.layers.last() == Some(layer);
+        let (left, right) = match swapped {
+            true => (layer.inputs, layer.outputs),
+            false => (layer.outputs, layer.inputs),
+        };
+        let columns = if swapped { BLOCK_COLUMNS } else { columns_of(right) };
+        WeightTiles {
+            tiles: left.div_ceil(BLOCK_ROWS) * (right / columns) * self.towers.len(),
+            bytes_per_row: 2 * (BLOCK_ROWS + columns),
+        }
     }
 
     /// Widths of the products that the text needs.
@@ -271,12 +295,18 @@ mod tests {
     }
 
     #[test]
-    fn copies_fill_the_device() {
-        let copies = |hidden: &[usize]| {
-            TiledShape::new(&network(4, hidden, 3)).unwrap().copies(1 << 16, 132)
+    fn copies_are_as_many_as_save_time() {
+        let copies = |inputs: usize, hidden: &[usize], outputs: usize, chunk: usize| {
+            let tower = || network(inputs, hidden, outputs).towers.swap_remove(0);
+            let network = WideNetwork::of_towers(vec![tower(), tower()], outputs);
+            TiledShape::new(&network).unwrap().copies(chunk, 132)
         };
-        assert_eq!(copies(&[512, 512]), 16);
-        assert_eq!(copies(&[1024, 1024]), 4);
-        assert_eq!(copies(&[2048, 2048]), 1);
+        // Tiles of hidden layers fill the device.
+        assert_eq!(copies(4, &[512, 512, 512], 3, 1 << 16), 8);
+        assert_eq!(copies(4, &[1024, 1024, 1024, 1024], 3, 1 << 16), 2);
+        // The first layer has 34 tiles, the second has two, which would take long with few copies.
+        assert_eq!(copies(1043, &[64, 64], 571, 34_560), 7);
+        // A copy has at least a block of rows.
+        assert_eq!(copies(4, &[64, 64], 3, 200), 2);
     }
 }
