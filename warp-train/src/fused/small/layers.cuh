@@ -1,6 +1,6 @@
 // The layers of a network, for 16 R rows of a warp.
 #pragma once
-#include "norm.cuh"
+#include "layer_norm.cuh"
 
 // The left operand of 16 R rows of inputs, rows and units of a row so many halves apart. Here and below R times 16 rows
 // go through a layer together, so that its weights are loaded once for all of them.

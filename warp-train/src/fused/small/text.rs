@@ -24,7 +24,7 @@ const FILES: [(&str, &str); 26] = [
     ("halves.cuh", halves::TEXT),
     ("mma.cuh", include_str!("mma.cuh")),
     ("net.cuh", include_str!("net.cuh")),
-    ("norm.cuh", include_str!("norm.cuh")),
+    ("layer_norm.cuh", include_str!("layer_norm.cuh")),
     ("layers.cuh", include_str!("layers.cuh")),
     ("loss.cuh", include_str!("loss.cuh")),
     ("four_warps.cuh", include_str!("four_warps.cuh")),
