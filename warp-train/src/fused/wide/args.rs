@@ -277,12 +277,12 @@ kernel_args! {
     pub(super) struct TiledGradientsArgs {
         state: &[WideState], first: u32, rows: u32, outs: &[f32], to: &mut [u8], to_tower: u64,
     }
-    /// A layer forward or back: x has `parts` blocks a row, y so many columns.
+    /// A layer forward or back: x has `parts` blocks a row, y so many columns; whether x are gradients of the outputs.
     pub(super) struct TiledLayerArgs {
         state: &[WideState], sampled: i32, first: u32, rows: u32, parts: u32,
         n_out: u32, x: &[u8], x_tower: u64, image: &[u8], image_at: u64, image_tower: u64, biases: &[f32],
         biases_at: u32, biases_tower: u32, y: &mut [u8], y_tower: u64, outs: &mut [f32],
-        few: &[u8], few_outs: &mut [f32], few_rows: u32,
+        few: &[u8], few_outs: &mut [f32], few_rows: u32, of_outputs: i32,
     }
     pub(super) struct TiledNormArgs {
         state: &[WideState], sampled: i32, first: u32, rows: u32, layer: u32, biases: &[f32],

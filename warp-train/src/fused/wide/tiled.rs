@@ -336,6 +336,7 @@ impl WidePolicy {
             let to = tiled.gradients_of(below);
             let args =
                 self.tiled_layer(tiled, &rows, tiled.gradients_of(l), layer.turned, layer, to);
+            let args = TiledLayerArgs { of_outputs: i32::from(l == depth), ..args };
             by_width[usize::from(columns == NARROW)].launch(&launch, &[args.arg()])?;
             if let Some(norms) = &tiled.norms {
                 self.tiled_norm_back(tiled, norms, below, first)?;
@@ -374,6 +375,7 @@ impl WidePolicy {
             few: &tiled.few,
             few_outs: &tiled.few_outs,
             few_rows: tiled.rows as u32,
+            of_outputs: 0,
         }
     }
 

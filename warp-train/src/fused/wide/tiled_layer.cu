@@ -5,6 +5,11 @@ enum UForm { U_HIDDEN, U_LAST, U_OUTPUTS, U_BACK };
 // Whether a tile takes the place of activations that it is to be multiplied by the slopes of.
 __device__ constexpr bool u_replaces(UForm form) { return form == U_BACK && !U_NORMED; }
 
+// Whether a tile has only columns beyond its tower's outputs.
+template <int N, UForm FORM> __device__ inline bool u_is_padding(unsigned int tower, unsigned int column) {
+    return FORM == U_OUTPUTS && column * N >= u_output_blocks(tower) * 64;
+}
+
 // Tile t of a layer: its columns, then the next rows, then the other tower.
 struct UTile {
     unsigned int column, row, tower;
@@ -151,6 +156,10 @@ template <int N, int STAGES, UForm FORM> __device__ inline void u_layer(const Ti
     unsigned int rows = wide_present(a.state, a.sampled, a.first, a.rows);
     unsigned int row_tiles = (rows + U_ROWS - 1) / U_ROWS, columns = a.n_out / N;
     unsigned int tiles = row_tiles * columns * U_TOWERS;
+    // Blocks of x's columns, of a row and of those that count.
+    auto parts_of = [&](unsigned int tower) {
+        return FORM == U_BACK && a.of_outputs ? u_output_blocks(tower) : a.parts;
+    };
     unsigned long long x_row = (unsigned long long)a.parts * U_BLOCK;
     unsigned long long y_row = (unsigned long long)a.n_out * 256;
     if (threadIdx.x >= U_CONSUMERS) {
@@ -159,9 +168,11 @@ template <int N, int STAGES, UForm FORM> __device__ inline void u_layer(const Ti
             typename Ring::Place place;
             for (unsigned int t = blockIdx.x; t < tiles; t += gridDim.x) {
                 UTile tile(t, columns, row_tiles);
+                if (u_is_padding<N, FORM>(tile.tower, tile.column)) continue;
+                unsigned int parts = parts_of(tile.tower);
                 const unsigned char* x = a.x + tile.tower * a.x_tower + tile.row * x_row;
                 const unsigned char* w = a.image + a.image_at + tile.tower * a.image_tower;
-                for (unsigned int part = 0; part < a.parts; ++part) {
+                for (unsigned int part = 0; part < parts; ++part) {
                     unsigned int full = ring.claim(place);
                     t_bulk(ring.left(place.slot), x + part * U_BLOCK, U_BLOCK, full);
                     #pragma unroll
@@ -191,9 +202,10 @@ template <int N, int STAGES, UForm FORM> __device__ inline void u_layer(const Ti
     unsigned int round = 0;
     for (unsigned int t = blockIdx.x; t < tiles; t += gridDim.x, round ^= 1) {
         UTile tile(t, columns, row_tiles);
+        if (u_is_padding<N, FORM>(tile.tower, tile.column)) continue;
         float sums[N / 2];
         ring.template multiply<false>(
-            sums, a.parts, place, group, [](unsigned int, WideWord, WideWord) {},
+            sums, parts_of(tile.tower), place, group, [](unsigned int, WideWord, WideWord) {},
             [&](unsigned int part) {
                 if (!u_replaces(FORM) || part > 0 || !stored || !leads) return;
                 staging.wait_read();

@@ -138,6 +138,7 @@ extern "C" __global__ __launch_bounds__(256) void wide_tiled_gradients(const Til
     unsigned int rows = wide_present(a.state, 1, a.first, a.rows);
     if (at.row >= (rows + U_ROWS - 1) / U_ROWS * U_ROWS) return;
     unsigned int tower = at.column / U_COLUMNS, column = at.column % U_COLUMNS;
+    if (column >= u_output_blocks(tower) * 64) return;
     unsigned int real = u_places[tower][U_DEPTH].n_out + u_heads[tower].gap;
     const float* from = a.outs + (unsigned long long)at.row * (P_OUT + 1) + u_heads[tower].column + column;
     float x[8];

@@ -171,16 +171,17 @@ impl TiledShape {
 
     /// The tiles of the gradient of a layer's weights, of all towers.
     fn weight_tiles(&self, layer: &TiledLayer) -> WeightTiles {
-        let swapped = self.layers.last() == Some(layer);
-        let (left, right) = match swapped {
-            true => (layer.inputs, layer.outputs),
-            false => (layer.outputs, layer.inputs),
+        let is_last = self.layers.last() == Some(layer);
+        let (columns, tiles) = if is_last {
+            let blocks = |tower: &Tower| (tower.heads.n_out + tower.gap).div_ceil(BLOCK_COLUMNS);
+            let across: usize = self.towers.iter().map(blocks).sum();
+            (BLOCK_COLUMNS, layer.inputs.div_ceil(BLOCK_ROWS) * across)
+        } else {
+            let columns = columns_of(layer.inputs);
+            let tiles = layer.outputs.div_ceil(BLOCK_ROWS) * (layer.inputs / columns);
+            (columns, tiles * self.towers.len())
         };
-        let columns = if swapped { BLOCK_COLUMNS } else { columns_of(right) };
-        WeightTiles {
-            tiles: left.div_ceil(BLOCK_ROWS) * (right / columns) * self.towers.len(),
-            bytes_per_row: 2 * (BLOCK_ROWS + columns),
-        }
+        WeightTiles { tiles, bytes_per_row: 2 * (BLOCK_ROWS + columns) }
     }
 
     /// Widths of the products that the text needs.

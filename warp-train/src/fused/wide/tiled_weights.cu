@@ -44,6 +44,10 @@ __device__ inline void u_write_bias(const UPlace& place, unsigned int tower, boo
 // Every tile is made by `copies` blocks, each from its share of the rows and into its own copy of the
 // parameters, [copies, n_parameters]; or added to what is there if these rows are not the first.
 template <int N, int STAGES, bool OUTPUTS> __device__ inline void u_weights(const TiledWeightsArgs& a) {
+    unsigned int down = a.left_blocks / 2, across = a.right_blocks * 64 / N;
+    unsigned int jobs = down * across * U_TOWERS, job = blockIdx.x % jobs, copy = blockIdx.x / jobs;
+    unsigned int n = job % across, m = job / across % down, tower = job / (across * down);
+    if (OUTPUTS && n * N >= u_output_blocks(tower) * 64) return;
     extern __shared__ __align__(1024) unsigned char shared[];
     __shared__ WideWord barriers[2 * STAGES];
     __shared__ __align__(1024) unsigned short ones[1024];
@@ -53,9 +57,6 @@ template <int N, int STAGES, bool OUTPUTS> __device__ inline void u_weights(cons
     u_publish();
     __syncthreads();
     unsigned int all = (wide_present(a.state, 1, a.first, a.rows) + 63) / 64;
-    unsigned int down = a.left_blocks / 2, across = a.right_blocks * 64 / N;
-    unsigned int jobs = down * across * U_TOWERS, job = blockIdx.x % jobs, copy = blockIdx.x / jobs;
-    unsigned int n = job % across, m = job / across % down, tower = job / (across * down);
     unsigned int from = (unsigned int)((unsigned long long)all * copy / a.copies);
     unsigned int to = (unsigned int)((unsigned long long)all * (copy + 1) / a.copies);
     if (threadIdx.x >= U_CONSUMERS) {
