@@ -25,7 +25,7 @@ use warp_train::run::{Evaluator, Snapshot, train};
 use warp_train::{Checkpoint, Run, Trainer, checkpoint};
 
 /// Networks, heads and boxes of every kind, small and wide.
-const GRADIENTS: [Case; 9] = [
+const GRADIENTS: [Case; 13] = [
     ("two choices, separate networks", "env_id = \"cartpole\""),
     (
         "a shared trunk of relus",
@@ -52,6 +52,14 @@ const GRADIENTS: [Case; 9] = [
     ),
     ODD_WIDTHS,
     ("masks, one layer", "env_id = \"covid19\"\nhidden = [40]"),
+    ("layer norm", "env_id = \"cartpole\"\nlayer_norm = true"),
+    (
+        "layer norm, a shared trunk of relus",
+        "env_id = \"acrobot\"\nhidden = [32, 32]\nactivation = \"relu\"\nshared_trunk = true\n\
+         layer_norm = true",
+    ),
+    ("layer norm, a box", "env_id = \"pendulum\"\nhidden = [128, 128]\nlayer_norm = true"),
+    ("layer norm, odd widths", "env_id = \"cartpole\"\nhidden = [96, 40]\nlayer_norm = true"),
 ];
 
 /// Runs that change sides: of the small path, and of the wide one in f32.

@@ -150,9 +150,9 @@ const FLEETS: [(&str, &str); 3] = [
     ),
 ];
 
-/// Minibatches of several shards: parts of one size and of others, more epochs than keys are kept of, more minibatches
+/// Several minibatches, most of them of several shards: parts of one size and of others, more epochs than keys are kept of, more minibatches
 /// than registers hold sums of, tiles of a block that has few replicas.
-const SHARDS: [Case; 5] = [
+const SHARDS: [Case; 6] = [
     (
         "two shards",
         "env_id = \"cartpole\"\nnum_envs = 256\nnum_steps = 32\nnum_minibatches = 4\nupdate_epochs = 4\n\
@@ -177,6 +177,11 @@ const SHARDS: [Case; 5] = [
         "four shards of a replica, a tile a minibatch",
         "env_id = \"cartpole\"\nnum_envs = 4\nnum_steps = 128\nnum_minibatches = 4\nupdate_epochs = 2\n\
          shards = 4",
+    ),
+    (
+        "epochs that end early, four minibatches",
+        "env_id = \"cartpole\"\nnum_envs = 256\nnum_steps = 32\nnum_minibatches = 4\nupdate_epochs = 4\n\
+         critic_learning_rate = 1e-3\ntarget_kl = 1e-7",
     ),
 ];
 

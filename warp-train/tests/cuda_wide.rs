@@ -71,7 +71,7 @@ const CASES: [Case; 14] = [
     ),
     (
         "epochs that end early",
-        "env_id = \"acrobot\"\nnum_envs = 32\nnum_steps = 20\nhidden = [64, 128]\nnum_minibatches = 1\n\
+        "env_id = \"acrobot\"\nnum_envs = 32\nnum_steps = 20\nhidden = [64, 64, 64]\nnum_minibatches = 1\n\
          update_epochs = 5\nlearning_rate = 3e-3\ntarget_kl = 1e-7",
     ),
     (

@@ -62,8 +62,9 @@ pub(crate) const NORMED_LAYERS: [Case; 5] = [
     ),
 ];
 
-/// Small networks: every width, activation, way of collecting and of learning.
-pub(crate) const NORMED_SMALL: [Case; 7] = [
+/// Small networks: every width, activation and way of collecting, one block a multiprocessor and two, one tile a block and
+/// several.
+pub(crate) const NORMED_SMALL: [Case; 8] = [
     (
         "layer norm, truncations",
         "env_id = \"cartpole\"\nnum_envs = 48\nnum_steps = 20\nlayer_norm = true\nnum_minibatches = 1\n\
@@ -81,8 +82,14 @@ pub(crate) const NORMED_SMALL: [Case; 7] = [
     ),
     (
         "layer norm, gaussian, few replicas, several tiles",
-        "env_id = \"pendulum\"\nnum_envs = 5\nnum_steps = 200\nlayer_norm = true\nnum_minibatches = 1\n\
+        "env_id = \"pendulum\"\nnum_envs = 5\nnum_steps = 3600\nlayer_norm = true\nnum_minibatches = 1\n\
          update_epochs = 1\nlog_std_init = -0.5",
+    ),
+    (
+        "layer norm, layers of 128, deviations from the network, normalised, several tiles",
+        "env_id = \"pendulum\"\nnum_envs = 300\nnum_steps = 60\nhidden = [128, 128]\nlayer_norm = true\n\
+         num_minibatches = 1\nupdate_epochs = 1\nlog_std = \"state_dependent\"\nnorm_obs = true\n\
+         critic_learning_rate = 1e-3\nweight_decay = 0.01",
     ),
     (
         "layer norm, 16 replicas a warp",

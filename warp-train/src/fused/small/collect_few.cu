@@ -18,8 +18,9 @@ struct FewShared {
     unsigned short h1[FEW_REPLICAS * LDH];
     unsigned short h2[FEW_REPLICAS * LDH];
 #if LAYER_NORM
-    // Of each layer, warp and replica: sums over the warp's features, and of their squares.
-    float2 moments[2][HID / 16][FEW_REPLICAS];
+    // Of each warp and replica: sums over the warp's features, and of their squares. Between two layers' moments all warps
+    // wait for activations.
+    float2 moments[HID / 16][FEW_REPLICAS];
 #endif
 };
 
@@ -71,7 +72,6 @@ struct FewNet {
     // Normalises this warp's features of replicas 2 (lane & 3) and the next, whose moments the warps tell each other.
     __device__ __forceinline__ void normalise(int layer, FewShared& place, int warp, float (&c)[4]) const {
         int lane = threadIdx.x & 31;
-        float2(&moments)[HID / 16][FEW_REPLICAS] = place.moments[layer - 1];
         float of[4] = {c[0] + c[2], c[1] + c[3], c[0] * c[0] + c[2] * c[2], c[1] * c[1] + c[3] * c[3]};
         // Eight lanes have a column.
 #pragma unroll
@@ -80,8 +80,8 @@ struct FewNet {
             for (int i = 0; i < 4; ++i) of[i] += __shfl_xor_sync(0xffffffffu, of[i], d);
         }
         if (lane < 4) {
-            moments[warp][2 * lane] = make_float2(of[0], of[2]);
-            moments[warp][2 * lane + 1] = make_float2(of[1], of[3]);
+            place.moments[warp][2 * lane] = make_float2(of[0], of[2]);
+            place.moments[warp][2 * lane + 1] = make_float2(of[1], of[3]);
         }
         few_wait();
 #pragma unroll
@@ -89,7 +89,7 @@ struct FewNet {
             float sum = 0.0f, squares = 0.0f;
 #pragma unroll
             for (int w = 0; w < HID / 16; ++w) {
-                float2 part = moments[w][2 * (lane & 3) + i];
+                float2 part = place.moments[w][2 * (lane & 3) + i];
                 sum += part.x;
                 squares += part.y;
             }

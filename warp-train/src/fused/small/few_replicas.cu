@@ -15,6 +15,7 @@
 // last bit.
 //
 // Needs what collect_few.cu, advantages.cuh and descent.cuh need; MOST_TILES. Collectors take eight of a run's replicas at a time.
+static_assert(!TARGET_KL, "epochs do not end early here");
 #define GROUPS (SPREAD ? 1 : N_NETS)
 #include "collect_few.cu"
 #include "advantages.cuh"

@@ -206,9 +206,9 @@ pub(super) fn schedule_of(
         for rate in rates(keys) {
             let first = done + i * updates + 1;
             for step in first..first + updates {
-                let factors = match keys.target_kl {
-                    None => step_factors(&plan.descent(), rate.at(at(i)), step),
-                    Some(_) => uncorrected(rate.at(at(i))),
+                let factors = match text::may_end_early(plan) {
+                    false => step_factors(&plan.descent(), rate.at(at(i)), step),
+                    true => uncorrected(rate.at(at(i))),
                 };
                 factors.put(&mut words);
             }
@@ -233,6 +233,7 @@ fn step_factors(descent: &DescentConfig, learning_rate: f64, step: u64) -> StepF
     }
 }
 
+/// The factors without the correction of moments that began with zeros.
 fn uncorrected(learning_rate: f64) -> StepFactors {
     StepFactors { step_size: learning_rate as f32, inverse_bias_correction2_sqrt: 1.0 }
 }

@@ -64,12 +64,15 @@ __device__ __forceinline__ void normalise(const float* gains, const LayerSums& s
     }
 }
 
-// Sums over a warp's rows for the gradients of gains and shifts: eight tiles of columns at a time, of which lane l has
-// those of tile l / 4, two shifts and two gains.
+// A sixteenth, twice: sums of 16 rows stay within the range of halves if each number is one.
+#define SIXTEENTHS (BF16 ? 0x3d803d80u : 0x2c002c00u)
+
+// Sums over a warp's rows for the gradients of gains and shifts, by 16: eight tiles of columns at a time, of which lane l
+// has those of tile l / 4, two shifts and two gains.
 struct NormSums {
     float layers[2][(N_TILES + 7) / 8][4];
 
-    // Adds 16 rows: the derivatives by what normalised numbers became, and their products with those numbers.
+    // Adds 16 rows: the derivatives by what normalised numbers became, and sixteenths of their products with those numbers.
     __device__ __forceinline__ void add(int layer, const Hidden& d, const Hidden& products) {
 #pragma unroll
         for (int group = 0; group < (N_TILES + 7) / 8; ++group) {
@@ -78,7 +81,7 @@ struct NormSums {
             for (int j = 0; j < 8; ++j) {
                 bool exists = 8 * group + j < N_TILES;
                 int i = exists ? 8 * group + j : 0;
-                x[2 * j] = exists ? add_halves(d[i][0], d[i][1]) : 0u;
+                x[2 * j] = exists ? times_halves_and(d[i][0], SIXTEENTHS, times_halves(d[i][1], SIXTEENTHS)) : 0u;
                 x[2 * j + 1] = exists ? add_halves(products[i][0], products[i][1]) : 0u;
             }
             // Over the eight lanes that have a column, each of which goes on with half as many numbers.
@@ -114,8 +117,8 @@ struct NormSums {
             const float(&of)[4] = layers[i % 2][i / 2];
             float* gains = to + i % 2 * 2 * HID + tile * 8 + 2 * (lane & 3);
             if (tile >= N_TILES) continue;
-            *(float2*)gains = make_float2(of[2], of[3]);
-            *(float2*)(gains + HID) = make_float2(of[0], of[1]);
+            *(float2*)gains = make_float2(16.0f * of[2], 16.0f * of[3]);
+            *(float2*)(gains + HID) = make_float2(16.0f * of[0], 16.0f * of[1]);
         }
     }
 };
@@ -124,31 +127,34 @@ struct NormSums {
 __device__ __forceinline__ void back_through_norm(const NetShared& net, int layer, const Normed& normed, NormSums& sums,
                                                   Hidden& d) {
     u32 gain[N_TILES];
+    // Sixteenths of what could be too large for a half.
     Hidden products;
 #pragma unroll
     for (int i = 0; i < N_TILES; ++i) {
         float2 pair = pair_of(net.gains(layer), i);
         gain[i] = pack_halves(pair.x, pair.y);
-        products[i][0] = times_halves(d[i][0], normed.unit[i][0]);
-        products[i][1] = times_halves(d[i][1], normed.unit[i][1]);
+#pragma unroll
+        for (int r = 0; r < 2; ++r) products[i][r] = times_halves(d[i][r], times_halves(normed.unit[i][r], SIXTEENTHS));
     }
     sums.add(layer, d, products);
     // Over a row's columns, each times its gain: all columns of these products are the same.
-    float mean[4] = {}, along[4] = {};
+    float sum[4] = {}, sum_of_products[4] = {};
 #pragma unroll
     for (int k = 0; k < M_TILES; ++k) {
-        mma_hidden(mean, d, k, gain[2 * k], gain[2 * k + 1]);
-        mma_hidden(along, products, k, gain[2 * k], gain[2 * k + 1]);
+        mma_hidden(sum, d, k, gain[2 * k], gain[2 * k + 1]);
+        mma_hidden(sum_of_products, products, k, gain[2 * k], gain[2 * k + 1]);
     }
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-        float less = -mean[2 * r] / HID, by_unit = -along[2 * r] / HID;
-        u32 lesses = pack_halves(less, less), by_units = pack_halves(by_unit, by_unit);
-        u32 inverses = pack_halves(normed.inverse[r], normed.inverse[r]);
+        float minus_mean = -sum[2 * r] / HID, by_unit = -16.0f * sum_of_products[2 * r] / HID;
+        float inverse = normed.inverse[r], most = fminf(65504.0f / inverse, 65504.0f);
+        u32 minus_means = pack_halves(minus_mean, minus_mean), by_units = pack_halves(by_unit, by_unit);
+        u32 inverses = pack_halves(inverse, inverse), limit = pack_halves(most, most);
 #pragma unroll
         for (int i = 0; i < N_TILES; ++i) {
-            u32 own = times_halves_and(d[i][r], gain[i], lesses);
-            d[i][r] = times_halves(times_halves_and(normed.unit[i][r], by_units, own), inverses);
+            u32 own = times_halves_and(d[i][r], gain[i], minus_means);
+            own = times_halves_and(normed.unit[i][r], by_units, own);
+            d[i][r] = times_halves(clamp_halves(own, limit), inverses);
         }
     }
 }

@@ -78,6 +78,15 @@ __device__ __forceinline__ u32 times_halves_and(u32 a, u32 b, u32 c) {
     return out;
 }
 
+// x between -limit and limit, half by half; what is no number stays none.
+__device__ __forceinline__ u32 clamp_halves(u32 x, u32 limit) {
+    u32 out;
+    asm("{.reg .b32 m;\n min.NaN." HALF_PAIR " m, %1, %2;\n max.NaN." HALF_PAIR " %0, m, %3;}"
+        : "=r"(out)
+        : "r"(x), "r"(limit), "r"(limit ^ 0x80008000u));
+    return out;
+}
+
 // d (1 - h h), half by half.
 __device__ __forceinline__ u32 times_tanh_slope(u32 d, u32 h) {
     u32 out;

@@ -20,6 +20,7 @@ mod multi_agent;
 mod normalise;
 mod pieces;
 mod readback;
+mod refusal;
 mod shared;
 mod text;
 
@@ -29,8 +30,9 @@ pub(crate) use few_replicas::{
 };
 pub(crate) use few_replicas_runs::{FewReplicasFigures, PackedRuns, Runs, Trained};
 pub(super) use multi_agent::{MultiAgentLearner, sources as team_sources};
+pub(crate) use refusal::{refusal, unsupported};
 pub use text::sources;
-pub(crate) use text::{compiled_in, has_few_replicas, refusal, shares_launches, unsupported};
+pub(crate) use text::{compiled_in, has_few_replicas, shares_launches};
 pub(super) use text::{fleet_source, run_sources};
 
 use crate::config::TrainConfig;
@@ -77,6 +79,7 @@ pub(crate) struct SmallLearner {
     actor_blocks: u32,
     /// Steps that the optimiser has made.
     n_steps: u64,
+    /// After which mean divergence of an epoch no other begins, if its epochs may end early.
     target_kl: f64,
     /// The way to the other GPUs that learn the same.
     together: Together,

@@ -5,10 +5,11 @@
 //! rows of all agents go through the networks together; see collect_multi_agent.cu.
 
 use super::figures::{doubles, policy_figures, spread};
+use super::refusal::unsupported_policy;
 use super::shared::{
     CollectMultiAgentArgs, MultiAgentFiguresArgs, MultiAgentSizes, MultiAgentSizesArgs, SmallRun,
 };
-use super::text::{self, Tuning, constants, source_of, unsupported_policy};
+use super::text::{self, Tuning, constants, source_of};
 use super::{MOST_ITERATIONS, SmallLearner};
 use crate::config::TrainConfig;
 use crate::engine::link::Joining;

@@ -92,6 +92,7 @@ struct UpdateShared {
     float pair[2][2];
     float mean[N_UPDATES], scale[N_UPDATES];
 #if TARGET_KL
+    // Worked out here, since the host does not know how many steps came before.
     StepFactors steps[RATES][N_UPDATES];
 #endif
 };

@@ -60,7 +60,7 @@ warp_core::device_struct! {
         adam_eps: f32,
     }
 
-    /// Factors of a step of the optimiser.
+    /// Factors of a step of the optimiser; where epochs may end early the learning rate and 1, which the kernel corrects.
     pub(super) struct StepFactors { step_size: f32, inverse_bias_correction2_sqrt: f32 }
 
     /// What an iteration says of itself. Blocks have a part each of all but the last three: sums, then what is

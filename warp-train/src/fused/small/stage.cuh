@@ -42,6 +42,7 @@
 #define TILE_INPUTS (TILE_ROWS * (SMALL_TOGETHER ? KX : LDX))
 
 typedef float OwnTiles[OWN_TILES][4];
+static_assert(!TIGHT || !LAYER_NORM, "with one place for derivatives there is none for normalised numbers");
 
 // What a tile leaves for the gradients of the weights.
 struct __align__(MATRIX_BYTES) Stage {
@@ -52,7 +53,7 @@ struct __align__(MATRIX_BYTES) Stage {
     // Beside the observations, as stored.
     uint4 rest[TILE_ROWS * (1 + RAW_UNITS)];
 
-    // Activations of a layer, and the loss's derivatives by what went into them.
+    // Activations of a layer, and the loss's derivatives by what went into them; before those, normalised numbers.
     __device__ __forceinline__ unsigned short* h(int layer) { return hidden[layer - 1]; }
     __device__ __forceinline__ unsigned short* d(int layer) { return slopes[TIGHT ? 0 : layer - 1]; }
 };

@@ -1,13 +1,14 @@
 //! The small learner's code: its files after the environment's, with sizes as constants, so that it is compiled for
 //! one network and one environment.
 
+use super::refusal::{refusal, unsupported};
 use super::shared::declarations;
 use super::{TILE_ROWS, multi_agent};
 use crate::algorithm::{Advantages, Passes, PolicyConfig, PolicyPlan, Rollouts};
 use crate::config::TrainConfig;
 use crate::engine::link::EXCHANGE;
 use crate::fused::halves;
-use crate::fused::objective::{self, MOST_CELLS, n_cells};
+use crate::fused::objective::{self, MOST_CELLS};
 use crate::loss::Part;
 use crate::model::{Activation, LAYER_NORM_EPSILON, LogStd};
 use crate::optimiser::UpdateRule;
@@ -52,95 +53,9 @@ const FILES: [(&str, &str); 26] = [
 /// The order in which an epoch takes the samples.
 pub(super) const EPOCHS: &str = include_str!("epochs.cuh");
 
-/// Rows of the last layer's tile: outputs of a network at most.
-const MOST_OUTPUTS: usize = 8;
-/// Inputs at most, so that a tile's rows fit into shared memory beside the layers.
-const MOST_INPUTS: usize = 31;
-/// The same beside layers of 128.
-const MOST_INPUTS_128: usize = 15;
-/// Heads that a stored row has room for, and choices of one.
-const MOST_HEADS: usize = 4;
-const MOST_CHOICES: usize = 15;
-/// Truncations of one replica in a rollout that a stored row can tell apart.
-const MOST_CUTS: u32 = 63;
-/// Samples of a rollout are numbered with 32 bits, and so are a minibatch's shares.
-const MOST_SAMPLES: usize = 1 << 31;
-
-/// Why there are no kernels for a run on environments of the text `env`; nothing if there are.
-#[must_use]
-pub(crate) fn refusal(config: &TrainConfig, env: &EnvKernels) -> Option<String> {
-    match env.team {
-        1 => unsupported(config),
-        _ => multi_agent::unsupported(config, env),
-    }
-}
-
-/// Why this learner can't take a run of one agent; nothing if it can.
-#[must_use]
-pub(crate) fn unsupported(config: &TrainConfig) -> Option<String> {
-    let [plan] = &config.policies[..] else { return Some("more than one policy".into()) };
-    let spec = &config.spec;
-    let refusals = [
-        (spec.groups.len() != 1 || spec.n_agents() != 1, "more than one agent"),
-        (!spec.statistics.is_empty(), "statistics of episodes"),
-    ];
-    let refused = refusals.iter().find(|(refused, _)| *refused).map(|(_, what)| (*what).into());
-    refused.or_else(|| unsupported_policy(config, plan))
-}
-
-/// What of a policy and its agents there are no kernels for.
-pub(super) fn unsupported_policy(config: &TrainConfig, plan: &PolicyPlan) -> Option<String> {
-    let (spec, keys) = (&config.spec, &plan.config);
-    if keys.hidden.is_empty() {
-        return Some("no hidden layer".into());
-    }
-    let inputs = plan.group(spec).observation_width();
-    let outputs = plan.layout.output_width() + usize::from(keys.shared_trunk);
-    let rows = config.n_envs().saturating_mul(plan.n_agents());
-    let refusals = [
-        (spec.groups.iter().any(|group| group.mortal), "agents that can leave"),
-        (spec.global_observation.is_some(), "a global observation"),
-        (!keys.to_train, "a policy that does not learn"),
-        (keys.network.is_some(), "a network of the program's own"),
-        (keys.rollout_metrics, "metrics of rollouts"),
-        (keys.norm_return, "returns that are normalised"),
-        (
-            keys.target_kl.is_some() && !config.world.is_alone(),
-            "epochs that may end early on several GPUs",
-        ),
-        (keys.neg_pos_env_ratio.is_some(), "replicas that are selected"),
-        (plan.check_passes().is_err(), "an objective or a schedule that no kernel has"),
-        (
-            normalises(plan) && !config.world.is_alone(),
-            "observations or rewards that several GPUs normalise together",
-        ),
-        (
-            !matches!(keys.hidden[..], [32, 32] | [64, 64] | [128, 128]),
-            "other hidden layers than two of 32, 64 or 128",
-        ),
-        (inputs > MOST_INPUTS, "an observation of more than 31 numbers"),
-        (
-            keys.hidden[0] == 128 && inputs > MOST_INPUTS_128,
-            "an observation of more than 15 numbers with layers of 128",
-        ),
-        (outputs > MOST_OUTPUTS, "more than 8 outputs"),
-        (
-            plan.passes().minibatches > 1 && !plan.passes().shuffles,
-            "several minibatches that are not shuffled",
-        ),
-        (n_cells(plan) > MOST_CELLS, "a loss with more than 8 coefficients"),
-        (
-            keys.norm_reward && keys.gamma.changes(),
-            "rewards that are normalised with a discount that changes",
-        ),
-        (cuts(config) > MOST_CUTS, "more than 63 truncations of a replica in one rollout"),
-        (
-            rows.saturating_mul(config.run.num_steps) > MOST_SAMPLES,
-            "more than 2^31 samples in a rollout",
-        ),
-    ];
-    let refused = refusals.iter().find(|(refused, _)| *refused).map(|(_, what)| (*what).into());
-    refused.or_else(|| unsupported_actions(&plan.layout).map(Into::into))
+/// Whether a policy's epochs may end early: as elsewhere, those of algorithms that shuffle.
+pub(super) fn may_end_early(plan: &PolicyPlan) -> bool {
+    plan.config.target_kl.is_some() && plan.passes().shuffles
 }
 
 /// Whether steps take something off every weight.
@@ -151,17 +66,6 @@ pub(super) fn decays(keys: &PolicyConfig) -> bool {
 /// Whether a policy's observations or rewards are normalised.
 pub(super) fn normalises(plan: &PolicyPlan) -> bool {
     plan.config.norm_obs || plan.config.norm_reward
-}
-
-fn unsupported_actions(layout: &ActionLayout) -> Option<&'static str> {
-    match layout {
-        ActionLayout::Discrete(heads) => {
-            let fits = heads.n_heads() <= MOST_HEADS
-                && heads.sizes().iter().all(|size| *size <= MOST_CHOICES);
-            (!fits).then_some("more than 4 heads, or one of more than 15 choices")
-        }
-        ActionLayout::Continuous(_) => None,
-    }
 }
 
 /// Truncations of one replica in a rollout at most.
@@ -186,8 +90,12 @@ const MANY_ROWS_OF_MINIBATCHES: usize = 24_576;
 
 /// Blocks of an update of policy number `index` on one multiprocessor.
 pub(super) fn blocks_of(config: &TrainConfig, index: usize) -> u32 {
-    let minibatch = samples(config, index) / passes(config, index).minibatches;
-    let keys = &config.policies[index].config;
+    blocks_of_plan(config, &config.policies[index])
+}
+
+pub(super) fn blocks_of_plan(config: &TrainConfig, plan: &PolicyPlan) -> u32 {
+    let minibatch = samples_of(config, plan) / passes_of(config, plan).minibatches;
+    let keys = &plan.config;
     let n_nets = if keys.shared_trunk { 1 } else { 2 };
     if minibatch * n_nets >= LARGE_MINIBATCH && keys.hidden[0] <= 64 { 2 } else { 1 }
 }
@@ -206,8 +114,11 @@ pub(super) fn largest_minibatch(config: &TrainConfig, index: usize) -> usize {
 
 /// Samples of a policy in a rollout.
 fn samples(config: &TrainConfig, index: usize) -> usize {
-    let agents = config.policies[index].n_agents();
-    config.n_envs() * config.run.num_steps * agents
+    samples_of(config, &config.policies[index])
+}
+
+fn samples_of(config: &TrainConfig, plan: &PolicyPlan) -> usize {
+    config.n_envs().saturating_mul(config.run.num_steps).saturating_mul(plan.n_agents())
 }
 
 /// Replicas of a run of a fleet at most whose rollout one block takes, eight at a time: with more of them the learners
@@ -239,7 +150,8 @@ fn has_few_replicas_in_fleets(config: &TrainConfig) -> bool {
     hidden <= 64
         && run.start != Start::Pool
         && config.world.is_alone()
-        && config.policies[0].config.target_kl.is_none()
+        // Its kernel has neither.
+        && !may_end_early(&config.policies[0])
         && !config.policies[0].config.layer_norm
         && run.num_envs <= MOST_REPLICAS_OF_A_RUN
         && run.num_envs * run.num_steps / passes(config, 0).minibatches <= FEW_REPLICAS_MINIBATCH
@@ -400,7 +312,7 @@ pub(super) fn constants(config: &TrainConfig, index: usize) -> Vec<(&'static str
         ("DECAYS", flag(decays(keys))),
         ("LAYER_NORM", flag(keys.layer_norm)),
         ("LAYER_NORM_EPSILON", format!("{LAYER_NORM_EPSILON:e}f")),
-        ("TARGET_KL", flag(keys.target_kl.is_some())),
+        ("TARGET_KL", flag(may_end_early(plan))),
         ("BETA_1", format!("{:e}", descent.beta_1)),
         ("BETA_2", format!("{:e}", descent.beta_2)),
         ("BLEND_1", number(1.0 - descent.beta_1)),
@@ -476,8 +388,12 @@ pub(crate) fn compiled_in(config: &TrainConfig) -> String {
 
 /// How often policy number `index` goes through a rollout, and in how many parts.
 pub(super) fn passes(config: &TrainConfig, index: usize) -> Passes {
-    let passes = config.policies[index].passes();
-    let of_shard = samples(config, index) / config.shards().here;
+    passes_of(config, &config.policies[index])
+}
+
+fn passes_of(config: &TrainConfig, plan: &PolicyPlan) -> Passes {
+    let passes = plan.passes();
+    let of_shard = samples_of(config, plan) / config.shards().here;
     Passes { minibatches: passes.minibatches.min(of_shard), ..passes }
 }
 

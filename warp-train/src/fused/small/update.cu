@@ -6,7 +6,7 @@
 // on its own copy of the weights; or, where that does not fit into registers, the step of its slice, and after a third
 // barrier takes the others'. Sums have one order, so the same launch gives the same bits.
 //
-// Needs, beside advantages.cuh's and descent.cuh's: BLOCKS (of a multiprocessor).
+// Needs, beside advantages.cuh's and descent.cuh's: BLOCKS (of a multiprocessor), BETA_1, BETA_2.
 #include "advantages.cuh"
 #include "descent.cuh"
 
@@ -178,12 +178,12 @@ __device__ __forceinline__ DescentStep step_of(const UpdateShared& shared, const
 #endif
 }
 
-// Whether the policy has moved too far in an epoch, in the mean over its minibatches.
+// How far the policy has moved in an epoch, in the mean over its minibatches.
 struct Divergence {
     double target, before;
 
-    // To be asked at an epoch's end, when all blocks have written their losses.
-    __device__ __forceinline__ bool is_too_large(const double* totals) {
+    // Whether that was too far; to be asked once at every epoch's end, when all blocks have written their losses.
+    __device__ __forceinline__ bool ends_epochs(const double* totals) {
         double sum = over_blocks(totals, FIGURE(approx_kl), gridDim.x), own = sum - before;
         before = sum;
         return !(own / MINIBATCHES <= target);
@@ -207,11 +207,11 @@ __device__ __forceinline__ void learn(int net, UpdateShared& shared, const Small
         for (int t = 0; t < OWN_TILES; ++t)
             __stcg(all.partials + (blockIdx.x * OWN_TILES + t) * GROUP_THREADS + threadIdx.x,
                    mine.gradient(own, t));
-        bool judges = TARGET_KL && (u + 1) % MINIBATCHES == 0;
-        if (judges || u + 1 == N_UPDATES)
+        bool ends_epoch = TARGET_KL && (u + 1) % MINIBATCHES == 0;
+        if (ends_epoch || u + 1 == N_UPDATES)
             write_losses(shared, minibatches.sums, all.totals, {blockIdx.x, gridDim.x});
         grid_wait(all.barrier, all.target);
-        if (judges && divergence.is_too_large(all.totals)) end = u + 1;
+        if (ends_epoch && divergence.ends_epochs(all.totals)) end = u + 1;
         float squares =
             reduce_slice(shared, all.partials, all.reduced, first_block, blocks.n, one,
                          [&](u32 quad, float4 x) { return ranks(u, quad, x); });

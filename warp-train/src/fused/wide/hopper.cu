@@ -28,6 +28,13 @@ __device__ inline unsigned int t_times_plus(unsigned int a, unsigned int b, unsi
     asm("fma.rn." HALF_PAIR " %0, %1, %2, %3;" : "=r"(out) : "r"(a), "r"(b), "r"(c));
     return out;
 }
+// x between -limit and limit, half by half; what is no number stays none.
+__device__ inline unsigned int t_clamp(unsigned int x, unsigned int limit) {
+    unsigned int out;
+    asm("{.reg .b32 m; min.NaN." HALF_PAIR " m, %1, %2; max.NaN." HALF_PAIR " %0, m, %3;}"
+        : "=r"(out) : "r"(x), "r"(limit), "r"(limit ^ 0x80008000u));
+    return out;
+}
 #if BF16
 __device__ inline float t_low(unsigned int pair) { return __uint_as_float(pair << 16); }
 __device__ inline float t_high(unsigned int pair) { return __uint_as_float(pair & 0xffff0000u); }

@@ -83,13 +83,14 @@ __host__ __device__ constexpr unsigned int t_outputs_at(int l) {
                   : t_outputs_at(l - 1) + (t_keeps(l - 1) ? t_blocks(t_out(l - 1)) * 8192 : 0);
 }
 #define T_KEPT t_outputs_at(T_DEPTH + 1)
-// What the normalisation of layer l gives, before gains and shifts, is kept until the gradients of its outputs are there:
-// where those will be if that is shared memory, else in the same blocks for all tiles of a group.
+// Where what the normalisation of layer l gives, before gains and shifts, waits for the gradients of its outputs: in one pass
+// in their place, in the first of two passes in blocks that all tiles of a group share.
 __host__ __device__ constexpr unsigned int t_units_at(int l) {
     if (T_LEARNERS) return t_outputs_at(l);
     return l == 0 ? 0 : t_units_at(l - 1) + T_NORMED * t_blocks(t_out(l - 1)) * 8192;
 }
-#define T_UNITS t_units_at(T_DEPTH)
+// Bytes of those blocks.
+#define T_UNITS (T_LEARNERS ? 0 : t_units_at(T_DEPTH))
 
 // The place of row r among kept rows: those that neighbouring threads write at once lie 4 apart, so that their swizzled
 // pieces of 16 bytes meet no bank twice.

@@ -2,15 +2,18 @@
 // what gains and shifts gave to those of what was normalised; sums of the gradients of gains and shifts.
 
 #if T_NORMED
-// Adds a part of 32 columns of two rows to the warp's sums for the gradients of shifts, and its products with what was
-// normalised to those of gains: over its rows first, which eight threads have, so that every thread ends with two columns
-// of either.
+// A sixteenth, twice: sums of 16 rows stay within the range of halves if each number is one.
+#define T_SIXTEENTHS (BF16 ? 0x3d803d80u : 0x2c002c00u)
+
+// Adds a part of 32 columns of two rows to the warp's sums for the gradients of shifts, and sixteenths of its products with
+// what was normalised to those of gains: over its rows first, which eight threads have, so that every thread ends with two
+// columns of either.
 __device__ inline void t_add_columns(const unsigned int* d, const unsigned int* products, float* gains, float* shifts) {
     int lane = threadIdx.x % 32;
     unsigned int x[8];
     #pragma unroll
     for (int j = 0; j < 4; ++j) {
-        x[j] = t_plus(d[2 * j], d[2 * j + 1]);
+        x[j] = t_times_plus(d[2 * j], T_SIXTEENTHS, t_times(d[2 * j + 1], T_SIXTEENTHS));
         x[4 + j] = t_plus(products[2 * j], products[2 * j + 1]);
     }
     #pragma unroll
@@ -24,7 +27,7 @@ __device__ inline void t_add_columns(const unsigned int* d, const unsigned int* 
     }
     // Bit 4 of the lane has said which of the two, bits 3 and 2 which eight columns.
     float2* to = (float2*)((lane & 16 ? gains : shifts) + lane / 4 % 4 * 8 + lane % 4 * 2);
-    float2 own = {t_low(x[0]), t_high(x[0])};
+    float2 own = {16.0f * t_low(x[0]), 16.0f * t_high(x[0])};
     // Nobody else adds to it. In memory, that needs no answer.
     if (T_LEARNERS) *to = make_float2(to->x + own.x, to->y + own.y);
     else atomicAdd(to, own);
@@ -99,8 +102,9 @@ template <int L, int N, int M, int K>
 __device__ inline void t_norm_back(const TNormed& a, const unsigned int (&positive)[M], const float (&d)[N],
                                    unsigned int (&operand)[K]) {
     constexpr float share = 1.0f / t_real_out(L);
-    // Over a row's columns, each times its gain: of the gradients, and of their products with what was normalised.
-    float sum[4] = {}, along[4] = {};
+    // Over a row's columns, each times its gain: of the gradients, and of sixteenths of their products with what was
+    // normalised, which could be too large for halves.
+    float sum[4] = {}, sum_of_products[4] = {};
     TRecalled<N> units, activations;
     units.begin(a.units);
     if (T_TANH) activations.begin(a.activations);
@@ -110,22 +114,24 @@ __device__ inline void t_norm_back(const TNormed& a, const unsigned int (&positi
         unsigned int *given = &operand[8 * t], products[8], gains[4];
         t_activation_back(T_TANH ? activations.get(t) : unit, positive, d, t, given);
         #pragma unroll
-        for (int i = 0; i < 8; ++i) products[i] = t_times(given[i], unit[i]);
+        for (int i = 0; i < 8; ++i) products[i] = t_times(given[i], t_times(unit[i], T_SIXTEENTHS));
         t_gains_of(a.gains, t, gains);
         t_add_columns(given, products, a.gradients + 32 * t, a.gradients + t_out(L) + 32 * t);
         #pragma unroll
         for (int k = 0; k < 2; ++k) {
             t_add_weighted(sum, &given[4 * k], &gains[2 * k]);
-            t_add_weighted(along, &products[4 * k], &gains[2 * k]);
+            t_add_weighted(sum_of_products, &products[4 * k], &gains[2 * k]);
         }
     }
-    unsigned int less[2], by_unit[2], inverse[2];
+    unsigned int minus_mean[2], by_unit[2], inverse[2], limit[2];
     #pragma unroll
     for (int row = 0; row < 2; ++row) {
-        less[row] = t_halves(-share * sum[2 * row], -share * sum[2 * row]);
-        by_unit[row] = t_halves(-share * along[2 * row], -share * along[2 * row]);
-        float of_row = row ? a.inverse.y : a.inverse.x;
+        float mean = share * sum[2 * row], of_products = 16.0f * share * sum_of_products[2 * row];
+        float of_row = row ? a.inverse.y : a.inverse.x, most = fminf(65504.0f / of_row, 65504.0f);
+        minus_mean[row] = t_halves(-mean, -mean);
+        by_unit[row] = t_halves(-of_products, -of_products);
         inverse[row] = t_halves(of_row, of_row);
+        limit[row] = t_halves(most, most);
     }
     if (!units.all) units.begin(a.units);
     #pragma unroll
@@ -136,8 +142,8 @@ __device__ inline void t_norm_back(const TNormed& a, const unsigned int (&positi
         #pragma unroll
         for (int i = 0; i < 8; ++i) {
             int row = i % 2, column = 32 * t + i / 2 * 8 + threadIdx.x % 4 * 2;
-            unsigned int x = t_times_plus(operand[8 * t + i], gains[i / 2], less[row]);
-            x = t_times(t_times_plus(unit[i], by_unit[row], x), inverse[row]);
+            unsigned int x = t_times_plus(operand[8 * t + i], gains[i / 2], minus_mean[row]);
+            x = t_times(t_clamp(t_times_plus(unit[i], by_unit[row], x), limit[row]), inverse[row]);
             x &= (t_is_real<L>(column) ? 0xffffu : 0u) | (t_is_real<L>(column + 1) ? 0xffff0000u : 0u);
             operand[8 * t + i] = x;
         }

@@ -137,7 +137,7 @@ struct TLearn {
     // Sums of gradients that groups make themselves: those of outer layers, of all groups; or those of gains and shifts, of
     // this warp.
     float* own_gradients;
-    // This group's room for what normalisations give.
+    // Where t_units_at() begins.
     unsigned char* units;
     // Where groups make the gradients of outer layers: this one's observations of the tile.
     const unsigned char* obs;

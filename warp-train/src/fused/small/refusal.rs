@@ -1,0 +1,121 @@
+//! What the kernels for small networks do not take.
+
+use super::multi_agent;
+use super::text::{blocks_of_plan, cuts, may_end_early, normalises};
+use crate::algorithm::PolicyPlan;
+use crate::config::TrainConfig;
+use crate::fused::objective::{MOST_CELLS, n_cells};
+use warp_func::cuda::EnvKernels;
+use warp_sample::ActionLayout;
+
+/// Rows of the last layer's tile: outputs of a network at most.
+const MOST_OUTPUTS: usize = 8;
+/// Inputs at most, so that a tile's rows fit into shared memory beside the layers.
+const MOST_INPUTS: usize = 31;
+/// The same beside layers of 128.
+const MOST_INPUTS_128: usize = 15;
+/// Heads that a stored row has room for, and choices of one.
+const MOST_HEADS: usize = 4;
+const MOST_CHOICES: usize = 15;
+/// Truncations of one replica in a rollout that a stored row can tell apart.
+const MOST_CUTS: u32 = 63;
+/// Samples of a rollout are numbered with 32 bits, and so are a minibatch's shares.
+const MOST_SAMPLES: usize = 1 << 31;
+
+/// Why there are no kernels for a run on environments of the text `env`; nothing if there are.
+#[must_use]
+pub(crate) fn refusal(config: &TrainConfig, env: &EnvKernels) -> Option<String> {
+    match env.team {
+        1 => unsupported(config),
+        _ => multi_agent::unsupported(config, env),
+    }
+}
+
+/// Why this learner can't take a run of one agent; nothing if it can.
+#[must_use]
+pub(crate) fn unsupported(config: &TrainConfig) -> Option<String> {
+    let [plan] = &config.policies[..] else { return Some("more than one policy".into()) };
+    let spec = &config.spec;
+    let refusals = [
+        (spec.groups.len() != 1 || spec.n_agents() != 1, "more than one agent"),
+        (!spec.statistics.is_empty(), "statistics of episodes"),
+    ];
+    let refused = refusals.iter().find(|(refused, _)| *refused).map(|(_, what)| (*what).into());
+    refused.or_else(|| unsupported_policy(config, plan))
+}
+
+/// What of a policy and its agents there are no kernels for.
+pub(super) fn unsupported_policy(config: &TrainConfig, plan: &PolicyPlan) -> Option<String> {
+    let (spec, keys) = (&config.spec, &plan.config);
+    if keys.hidden.is_empty() {
+        return Some("no hidden layer".into());
+    }
+    let inputs = plan.group(spec).observation_width();
+    let outputs = plan.layout.output_width() + usize::from(keys.shared_trunk);
+    let rows = config.n_envs().saturating_mul(plan.n_agents());
+    let updates = plan.passes().epochs.saturating_mul(plan.passes().minibatches);
+    let refusals = [
+        (spec.groups.iter().any(|group| group.mortal), "agents that can leave"),
+        (spec.global_observation.is_some(), "a global observation"),
+        (!keys.to_train, "a policy that does not learn"),
+        (keys.network.is_some(), "a network of the program's own"),
+        (keys.rollout_metrics, "metrics of rollouts"),
+        (keys.norm_return, "returns that are normalised"),
+        (
+            may_end_early(plan) && !config.world.is_alone(),
+            "epochs that may end early on several GPUs",
+        ),
+        (
+            (may_end_early(plan) || keys.layer_norm) && updates > most_updates(config, plan),
+            "too many minibatches for shared memory",
+        ),
+        (keys.neg_pos_env_ratio.is_some(), "replicas that are selected"),
+        (plan.check_passes().is_err(), "an objective or a schedule that no kernel has"),
+        (
+            normalises(plan) && !config.world.is_alone(),
+            "observations or rewards that several GPUs normalise together",
+        ),
+        (
+            !matches!(keys.hidden[..], [32, 32] | [64, 64] | [128, 128]),
+            "other hidden layers than two of 32, 64 or 128",
+        ),
+        (inputs > MOST_INPUTS, "an observation of more than 31 numbers"),
+        (
+            keys.hidden[0] == 128 && inputs > MOST_INPUTS_128,
+            "an observation of more than 15 numbers with layers of 128",
+        ),
+        (outputs > MOST_OUTPUTS, "more than 8 outputs"),
+        (
+            plan.passes().minibatches > 1 && !plan.passes().shuffles,
+            "several minibatches that are not shuffled",
+        ),
+        (n_cells(plan) > MOST_CELLS, "a loss with more than 8 coefficients"),
+        (
+            keys.norm_reward && keys.gamma.changes(),
+            "rewards that are normalised with a discount that changes",
+        ),
+        (cuts(config) > MOST_CUTS, "more than 63 truncations of a replica in one rollout"),
+        (
+            rows.saturating_mul(config.run.num_steps) > MOST_SAMPLES,
+            "more than 2^31 samples in a rollout",
+        ),
+    ];
+    let refused = refusals.iter().find(|(refused, _)| *refused).map(|(_, what)| (*what).into());
+    refused.or_else(|| unsupported_actions(&plan.layout).map(Into::into))
+}
+
+/// Minibatches of an iteration at most where layer norm or early ends take shared memory, too.
+fn most_updates(config: &TrainConfig, plan: &PolicyPlan) -> usize {
+    if blocks_of_plan(config, plan) > 1 { 128 } else { 1024 }
+}
+
+fn unsupported_actions(layout: &ActionLayout) -> Option<&'static str> {
+    match layout {
+        ActionLayout::Discrete(heads) => {
+            let fits = heads.n_heads() <= MOST_HEADS
+                && heads.sizes().iter().all(|size| *size <= MOST_CHOICES);
+            (!fits).then_some("more than 4 heads, or one of more than 15 choices")
+        }
+        ActionLayout::Continuous(_) => None,
+    }
+}
