@@ -63,8 +63,8 @@ pub(crate) const NORMED_LAYERS: [Case; 5] = [
 ];
 
 /// Small networks: every width, activation and way of collecting, one block a multiprocessor and two, one tile a block and
-/// several.
-pub(crate) const NORMED_SMALL: [Case; 8] = [
+/// several, and whole runs in a launch.
+pub(crate) const NORMED_SMALL: [Case; 10] = [
     (
         "layer norm, truncations",
         "env_id = \"cartpole\"\nnum_envs = 48\nnum_steps = 20\nlayer_norm = true\nnum_minibatches = 1\n\
@@ -105,6 +105,17 @@ pub(crate) const NORMED_SMALL: [Case; 8] = [
         "layer norm, two blocks on a multiprocessor",
         "env_id = \"cartpole\"\nnum_envs = 16384\nnum_steps = 13\nlayer_norm = true\nnum_minibatches = 1\n\
          update_epochs = 1",
+    ),
+    (
+        "layer norm, a block per network",
+        "env_id = \"cartpole\"\nnum_envs = 7\nnum_steps = 18\nlayer_norm = true\nnum_minibatches = 1\n\
+         update_epochs = 2\n[env]\nepisode_length = 9",
+    ),
+    (
+        "layer norm, a block per network, relu, deviations from the network, normalised",
+        "env_id = \"pendulum\"\nnum_envs = 8\nnum_steps = 16\nhidden = [32, 32]\nlayer_norm = true\n\
+         activation = \"relu\"\nnum_minibatches = 1\nupdate_epochs = 1\nlog_std = \"state_dependent\"\n\
+         norm_obs = true\ncritic_learning_rate = 1e-3\nweight_decay = 0.01",
     ),
 ];
 

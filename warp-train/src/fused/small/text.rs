@@ -132,7 +132,20 @@ const FEW_REPLICAS_MINIBATCH: usize = 1024;
 /// Whether a run that is alone is small enough for a block per network.
 #[must_use]
 pub(crate) fn has_few_replicas(config: &TrainConfig) -> bool {
-    has_few_replicas_in_fleets(config) && config.run.num_envs <= MOST_REPLICAS_ALONE
+    has_few_replicas_in_fleets(config)
+        && config.run.num_envs <= MOST_REPLICAS_ALONE
+        && (!is_normed(config) || takes_norms(config))
+}
+
+/// Whether the policy has layer norm.
+fn is_normed(config: &TrainConfig) -> bool {
+    config.policies[0].config.layer_norm
+}
+
+/// Whether a block per network takes layer norm: one for both has no registers for it, and with several tiles a
+/// minibatch many blocks are faster.
+fn takes_norms(config: &TrainConfig) -> bool {
+    spreads(config, 1, 2) && largest_minibatch(config, 0) <= TILE_ROWS
 }
 
 /// Updates of an iteration, at most, of runs that share a multiprocessor: their sums lie in shared memory.
@@ -141,7 +154,9 @@ const MOST_UPDATES_OF_FLEETS: usize = 384;
 /// Whether runs like this one can share launches.
 #[must_use]
 pub(crate) fn shares_launches(config: &TrainConfig) -> bool {
-    has_few_replicas_in_fleets(config) && n_updates(config, 0) <= MOST_UPDATES_OF_FLEETS
+    has_few_replicas_in_fleets(config)
+        && !is_normed(config)
+        && n_updates(config, 0) <= MOST_UPDATES_OF_FLEETS
 }
 
 /// Whether a run of a fleet is.
@@ -150,9 +165,8 @@ fn has_few_replicas_in_fleets(config: &TrainConfig) -> bool {
     hidden <= 64
         && run.start != Start::Pool
         && config.world.is_alone()
-        // Its kernel has neither.
+        // Its kernel has no such ends.
         && !may_end_early(&config.policies[0])
-        && !config.policies[0].config.layer_norm
         && run.num_envs <= MOST_REPLICAS_OF_A_RUN
         && run.num_envs * run.num_steps / passes(config, 0).minibatches <= FEW_REPLICAS_MINIBATCH
 }
@@ -234,7 +248,10 @@ pub fn sources(config: &TrainConfig, env: &EnvKernels) -> Vec<Source> {
     }
     let mut sources = run_sources(config, env).to_vec();
     if has_few_replicas(config) || shares_launches(config) {
-        let ways = [false, true].into_iter().filter(|spread| !spread || spreads(config, 1, 2));
+        let ways = [false, true].into_iter().filter(|spread| match spread {
+            true => spreads(config, 1, 2),
+            false => !is_normed(config),
+        });
         sources.extend(ways.map(|spread| few_replicas_source(config, env, spread)));
     }
     sources

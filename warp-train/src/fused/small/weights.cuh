@@ -11,6 +11,8 @@
 #define RAW_FLOATS (SMALL_TILES * GROUP_THREADS * 4)
 static_assert(RAW_FLOATS * 4 <= TILE_ROWS * LDM * 2, "the stage is too small for the small gradients");
 
+static_assert(sizeof(NetShared) <= 1 << 14, "places in the network have 14 bits");
+
 // A parameter outside of the second layer's matrix.
 struct SmallParameter {
     int at;   // its place in memory; negative if there is none
@@ -19,7 +21,7 @@ struct SmallParameter {
 
 // With room for OUTPUTS outputs, of which a network may have fewer.
 template <int OUTPUTS> struct Weights {
-    static constexpr int most_small = HID * (OBS + 2) + OUTPUTS * (HID + 1);
+    static constexpr int most_small = HID * (OBS + 2 + NORM_ROWS) + OUTPUTS * (HID + 1);
     static constexpr int own_small = (most_small + GROUP_THREADS - 1) / GROUP_THREADS;
     static constexpr u32 quads = OWN_TILES * GROUP_THREADS;
     int net;
@@ -39,14 +41,15 @@ template <int OUTPUTS> struct Weights {
     // Parameter `i` of those outside of the second layer's matrix.
     __device__ __forceinline__ SmallParameter small_parameter(int i) const {
         int job, row, column, at, outputs = outputs_of(net);
-        int first = HID * (OBS + 1), second = first + HID, third = second + outputs * HID;
+        int first = HID * (OBS + 1), second = first + HID * (1 + NORM_ROWS), third = second + outputs * HID;
         if (i < first) {
             row = i / (OBS + 1), column = i % (OBS + 1);
             at = AT_W1 + row * KX + column;
             job = column / 8 * M_TILES + row / 16;
         } else if (i < second) {
-            row = i - first, column = OBS;
-            at = AT_B2 + row;
+            // Biases, and behind them the rows of gains and shifts.
+            row = (i - first) % HID, column = OBS + (i - first) / HID;
+            at = AT_B2 + i - first;
             job = X_TILES * M_TILES + row / 16;
         } else if (i < third) {
             row = (i - second) % HID, column = (i - second) / HID;
