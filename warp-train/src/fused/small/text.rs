@@ -128,11 +128,15 @@ const MOST_REPLICAS_OF_A_RUN: usize = 64;
 const MOST_REPLICAS_ALONE: usize = 8;
 /// Samples of a minibatch at most where one block has to take all of it.
 const FEW_REPLICAS_MINIBATCH: usize = 1024;
+/// Minibatches of an iteration at most of such a run, whose moments and factors lie in shared memory, and epochs, for each of
+/// which a thread works out the order.
+const FEW_REPLICAS_UPDATES: usize = 1024;
+const FEW_REPLICAS_EPOCHS: usize = 256;
 
 /// Whether a run that is alone is small enough for a block per network.
 #[must_use]
 pub(crate) fn has_few_replicas(config: &TrainConfig) -> bool {
-    has_few_replicas_in_fleets(config)
+    fits_few_replicas(config)
         && config.run.num_envs <= MOST_REPLICAS_ALONE
         && (!is_normed(config) || takes_norms(config))
 }
@@ -142,8 +146,8 @@ fn is_normed(config: &TrainConfig) -> bool {
     config.policies[0].config.layer_norm
 }
 
-/// Whether a block per network takes layer norm: one for both has no registers for it, and with several tiles a
-/// minibatch many blocks are faster.
+/// Whether a block per network takes layer norm: one for both has neither registers nor shared memory for it, and with
+/// several tiles a minibatch many blocks are faster.
 fn takes_norms(config: &TrainConfig) -> bool {
     spreads(config, 1, 2) && largest_minibatch(config, 0) <= TILE_ROWS
 }
@@ -154,21 +158,24 @@ const MOST_UPDATES_OF_FLEETS: usize = 384;
 /// Whether runs like this one can share launches.
 #[must_use]
 pub(crate) fn shares_launches(config: &TrainConfig) -> bool {
-    has_few_replicas_in_fleets(config)
+    fits_few_replicas(config)
         && !is_normed(config)
         && n_updates(config, 0) <= MOST_UPDATES_OF_FLEETS
 }
 
-/// Whether a run of a fleet is.
-fn has_few_replicas_in_fleets(config: &TrainConfig) -> bool {
+/// Whether a run is small enough for the kernel for few replicas, alone or in a fleet.
+fn fits_few_replicas(config: &TrainConfig) -> bool {
     let (run, hidden) = (&config.run, config.policies[0].config.hidden[0]);
+    let Passes { epochs, minibatches, .. } = passes(config, 0);
     hidden <= 64
+        && epochs <= FEW_REPLICAS_EPOCHS
+        && epochs * minibatches <= FEW_REPLICAS_UPDATES
         && run.start != Start::Pool
         && config.world.is_alone()
         // Its kernel has no such ends.
         && !may_end_early(&config.policies[0])
         && run.num_envs <= MOST_REPLICAS_OF_A_RUN
-        && run.num_envs * run.num_steps / passes(config, 0).minibatches <= FEW_REPLICAS_MINIBATCH
+        && run.num_envs * run.num_steps / minibatches <= FEW_REPLICAS_MINIBATCH
 }
 
 /// Up to this many replicas a block takes eight of them, its warps sharing the network.
@@ -248,9 +255,10 @@ pub fn sources(config: &TrainConfig, env: &EnvKernels) -> Vec<Source> {
     }
     let mut sources = run_sources(config, env).to_vec();
     if has_few_replicas(config) || shares_launches(config) {
+        let apart = spreads(config, 1, 2);
         let ways = [false, true].into_iter().filter(|spread| match spread {
-            true => spreads(config, 1, 2),
-            false => !is_normed(config),
+            true => apart,
+            false => !apart || shares_launches(config),
         });
         sources.extend(ways.map(|spread| few_replicas_source(config, env, spread)));
     }
@@ -418,4 +426,38 @@ fn passes_of(config: &TrainConfig, plan: &PolicyPlan) -> Passes {
 pub(super) fn n_updates(config: &TrainConfig, index: usize) -> usize {
     let Passes { epochs, minibatches, .. } = passes(config, index);
     epochs * minibatches
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(keys: &str) -> TrainConfig {
+        let table = format!("env_id = \"cartpole\"\nnum_envs = 4\nnum_steps = 128\n{keys}").parse();
+        TrainConfig::resolve(&table.unwrap(), &warp_envs::registry()).unwrap()
+    }
+
+    #[test]
+    fn runs_of_few_replicas_have_their_kernel() {
+        let has = |keys: &str| (has_few_replicas(&config(keys)), shares_launches(&config(keys)));
+        assert_eq!(has(""), (true, true));
+        assert_eq!(has("num_minibatches = 1\nupdate_epochs = 256"), (true, true));
+        assert_eq!(has("num_minibatches = 1\nupdate_epochs = 257"), (false, false), "orders");
+        assert_eq!(has("num_minibatches = 8\nupdate_epochs = 128"), (true, false), "sums");
+        assert_eq!(has("num_minibatches = 8\nupdate_epochs = 129"), (false, false), "moments");
+        assert_eq!(has("hidden = [128, 128]"), (false, false));
+        assert_eq!(has("target_kl = 0.01"), (false, false));
+    }
+
+    #[test]
+    fn layer_norm_takes_a_block_per_network_and_one_tile() {
+        let has = |keys: &str| {
+            let config = config(&format!("layer_norm = true\n{keys}"));
+            assert!(!shares_launches(&config));
+            has_few_replicas(&config)
+        };
+        assert!(has("num_minibatches = 4") && has("hidden = [32, 32]\nnum_minibatches = 4"));
+        assert!(!has("num_minibatches = 3"), "171 samples are two tiles");
+        assert!(!has("num_minibatches = 4\nshared_trunk = true"));
+    }
 }

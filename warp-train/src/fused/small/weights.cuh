@@ -27,7 +27,7 @@ template <int OUTPUTS> struct Weights {
     int net;
     float4* memory;  // weights and moments
     float4* near;    // of the wide tiles the moments, in shared memory, if they have a place there
-    u32 where[own_small];  // bits 0 to 14: place in the network, 15 to 30: of the gradient, 31: none
+    u32 where[own_small];  // bits 0 to 13: place in the network, 14: of an f32, 15 to 30: of the gradient, 31: none
     u32 real;              // a bit per element of the small tiles that is a parameter
 
     // Of weights and both moments of the wide tiles so many are far away.
