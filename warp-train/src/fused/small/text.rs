@@ -172,7 +172,7 @@ fn fits_few_replicas(config: &TrainConfig) -> bool {
         && epochs * minibatches <= FEW_REPLICAS_UPDATES
         && run.start != Start::Pool
         && config.world.is_alone()
-        // Its kernel has no such ends.
+        // Its kernel goes through all epochs.
         && !may_end_early(&config.policies[0])
         && run.num_envs <= MOST_REPLICAS_OF_A_RUN
         && run.num_envs * run.num_steps / minibatches <= FEW_REPLICAS_MINIBATCH
