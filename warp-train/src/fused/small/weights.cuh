@@ -48,7 +48,8 @@ template <int OUTPUTS> struct Weights {
             job = column / 8 * M_TILES + row / 16;
         } else if (i < second) {
             // Biases, and behind them the rows of gains and shifts.
-            row = (i - first) % HID, column = OBS + (i - first) / HID;
+            int behind = NORM_ROWS > 0 ? (i - first) / HID : 0;
+            row = i - first - behind * HID, column = OBS + behind;
             at = AT_B2 + i - first;
             job = X_TILES * M_TILES + row / 16;
         } else if (i < third) {
