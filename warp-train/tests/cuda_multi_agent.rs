@@ -20,7 +20,7 @@ use warp_train::native::cuda::CudaLearner;
 use warp_train::rollout::Rollout;
 
 /// Policies, networks, starts, and every number of replicas that a warp takes: a name and keys.
-const CASES: [Case; 15] = [
+const CASES: [Case; 17] = [
     (
         "a2c, one policy for two groups",
         "env_id = \"tag_gridworld\"\nnum_envs = 43\nnum_steps = 30\nalgorithm = \"a2c\"\n\
@@ -101,6 +101,18 @@ const CASES: [Case; 15] = [
         "env_id = \"tag_gridworld\"\nnum_envs = 24\nnum_steps = 20\nnum_minibatches = 1\n\
          update_epochs = 3\n[env]\nnum_taggers = 3\ngrid_length = 4\nepisode_length = 7\n\
          [policy.tagger]\ntarget_kl = 1e-7\n[policy.runner]",
+    ),
+    (
+        "ppo, seventeen numbers, layers of 128",
+        "env_id = \"tag_gridworld\"\nnum_envs = 24\nnum_steps = 20\nnum_minibatches = 1\n\
+         update_epochs = 1\nhidden = [128, 128]\nnorm_obs = true\n[env]\nnum_taggers = 3\ngrid_length = 4\n\
+         episode_length = 7",
+    ),
+    (
+        "ppo, 25 numbers, layers of 128, one policy for two groups, shared trunk",
+        "env_id = \"tag_gridworld\"\nnum_envs = 4100\nnum_steps = 5\nnum_minibatches = 1\n\
+         update_epochs = 1\nhidden = [128, 128]\nshared_trunk = true\n[env]\nnum_taggers = 5\ngrid_length = 6\n\
+         episode_length = 4\n[policy.all]\ngroups = [\"tagger\", \"runner\"]",
     ),
     (
         "ppo, layer norm, a policy per group",

@@ -26,7 +26,7 @@ use warp_train::learner::{Learner, LearnerState};
 use warp_train::native::cuda::{CudaFleet, CudaLearner, small_sources};
 
 /// Networks, heads, algorithms, and every way of collecting: a name and keys.
-const CASES: [Case; 22] = [
+const CASES: [Case; 24] = [
     (
         "ppo, truncations, several minibatches",
         "env_id = \"cartpole\"\nnum_envs = 48\nnum_steps = 20\nnum_minibatches = 1\nupdate_epochs = 2\n\
@@ -46,6 +46,16 @@ const CASES: [Case; 22] = [
         "three choices, layers of 128",
         "env_id = \"acrobot\"\nnum_envs = 24\nnum_steps = 12\nhidden = [128, 128]\nnum_minibatches = 1\n\
          update_epochs = 1\nmax_grad_norm = 0",
+    ),
+    (
+        "sixteen numbers, layers of 128",
+        "env_id = \"frozen_lake\"\nnum_envs = 24\nnum_steps = 12\nhidden = [128, 128]\nnum_minibatches = 1\n\
+         update_epochs = 1",
+    ),
+    (
+        "sixteen numbers, layers of 128, 16 replicas a warp, shared trunk",
+        "env_id = \"frozen_lake\"\nnum_envs = 4104\nnum_steps = 4\nhidden = [128, 128]\nshared_trunk = true\n\
+         num_minibatches = 1\nupdate_epochs = 1\nactivation = \"relu\"",
     ),
     (
         "gaussian",

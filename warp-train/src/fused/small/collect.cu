@@ -215,12 +215,28 @@ __device__ __forceinline__ void collect(const CollectArgs& a, const WarpRun& wor
     replica.finish(env, arrays, a.records, a.episodes, n);
 }
 
+// What a block shares that collects: in memory of the host's, where a kernel may not declare as much.
+template <class Shared> __device__ __forceinline__ Shared& collect_shared() {
+#if COLLECT_BYTES > 0
+    static_assert(sizeof(Shared) <= COLLECT_BYTES, "more than the host gives a block");
+    extern __shared__ __align__(1024) unsigned char memory[];
+    return *(Shared*)memory;
+#else
+    __shared__ Shared shared;
+    return shared;
+#endif
+}
+
+template <int TILES> struct BlockShared {
+    NetShared net;
+    __align__(16) unsigned short x[4][16 * TILES * LDX];
+    float factors[N_FACTORS];
+};
+
 template <int TILES>
 __device__ __forceinline__ void collect_block(const CollectArgs& a, const WarpRun& world,
                                               const WarpArrays& arrays, const WarpTables& tables) {
-    __shared__ NetShared net;
-    __shared__ __align__(16) unsigned short x[4][16 * TILES * LDX];
-    __shared__ float factors[N_FACTORS];
+    auto& [net, x, factors] = collect_shared<BlockShared<TILES>>();
     if (blockIdx.x == 0 && threadIdx.x == 0) *a.barrier = 0u;
     for (int i = threadIdx.x; i < (int)(sizeof(x) / 4); i += blockDim.x) ((u32*)x)[i] = 0u;
     load_net(net, a.parameters, threadIdx.x, blockDim.x);

@@ -227,12 +227,16 @@ __device__ __forceinline__ void collect_few(Replica& replica, const Env& env, co
 #else
 #define FEW_BOUNDS __launch_bounds__(FEW_THREADS)
 #endif
+struct FewBlockShared {
+    NetShared net;
+    __align__(16) FewShared place;
+    float factors[N_FACTORS];
+};
+
 extern "C" __global__ void FEW_BOUNDS
     small_collect(WarpRun world, WarpArrays arrays, WarpTables tables,
                   const CollectArgs a) {
-    __shared__ NetShared net;
-    __shared__ __align__(16) FewShared place;
-    __shared__ float factors[N_FACTORS];
+    auto& [net, place, factors] = collect_shared<FewBlockShared>();
     if (blockIdx.x == 0 && threadIdx.x == 0) *a.barrier = 0u;
     load_net(net, a.parameters, threadIdx.x, blockDim.x);
     load_factors(factors, a.normaliser, threadIdx.x, blockDim.x);

@@ -17,10 +17,11 @@ struct MultiAgentPolicies {
     MultiAgentFactors normalise;
 };
 
-// A warp's rows: observations as they are stored, and outputs.
-struct MultiAgentRows {
+// A warp's rows: observations as they are stored, outputs, and observations before they are normalised.
+struct __align__(16) MultiAgentRows {
     unsigned short x[32 * ROUNDS * LDX];
     float z[32 * ROUNDS * LDZ];
+    MultiAgentRaw raw;
 };
 static_assert(sizeof(NetShared) % 16 == 0, "rows behind the networks begin at multiples of 16 bytes");
 
@@ -216,7 +217,7 @@ __device__ __forceinline__ void write_figures(const MultiAgentReplica& replica, 
     }
 }
 
-extern "C" __global__ void __launch_bounds__(128, 3)
+extern "C" __global__ void __launch_bounds__(192, 2)
     small_collect_multi_agent(WarpRun world, WarpArrays arrays, WarpTables tables, MultiAgentPolicies policies,
                        const CollectMultiAgentArgs a) {
     const SmallRun& run = a.run;
@@ -244,7 +245,7 @@ extern "C" __global__ void __launch_bounds__(128, 3)
         *(uint4*)(rows.x + (round * 32 + lane) * LDX + q * 8) = unit;
     };
     MultiAgentPlaces places(policies, run, first, n);
-    MultiAgentNormaliser normaliser(near, policies.normalise, first, n);
+    MultiAgentNormaliser normaliser(near, rows.raw, policies.normalise, first, n);
 #pragma unroll 1
     for (u32 t = 0; t < N_STEPS; ++t) {
         Ready ready[ROUNDS];

@@ -61,7 +61,9 @@ template <int TILES> __device__ __forceinline__ void settle(float (*c)[4]) {
 #define OPERAND_A(low, high) ".reg .b64 a; mov.b64 a, {%" #low ", %" #high "}; "
 #define OPERAND_B(low, high) ".reg .b64 b; mov.b64 b, {%" #low ", %" #high "}; "
 #define WORDS_OF(operand) "r"((operand).low), "r"((operand).high)
-#define SUMS_16 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
+#define SUMS_8 "%0,%1,%2,%3,%4,%5,%6,%7"
+#define SUMS_12 SUMS_8 ",%8,%9,%10,%11"
+#define SUMS_16 SUMS_12 ",%12,%13,%14,%15"
 #define SUMS_32 SUMS_16 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
 #define SUMS_64                                                                                    \
     SUMS_32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52" \
@@ -97,15 +99,22 @@ __device__ __forceinline__ void mma_turned(float (*c)[4], Operand a, Operand b) 
 
 // The same for few columns of b, 8 TILES.
 template <int TILES> __device__ __forceinline__ void mma_columns(float (*c)[4], Operand a, Operand b) {
-    static_assert(TILES == 1 || TILES == 2, "more columns than there are products for");
+    static_assert(TILES >= 1 && TILES <= 4, "more columns than there are products for");
     if constexpr (TILES == 1)
         asm volatile("{" OPERAND_A(4, 5) OPERAND_B(6, 7) PRODUCT(8) "{%0,%1,%2,%3}, a, b, 1, 1, 1, 1, 1;}"
                      : SUMS_OF_TILE(c, 0)
                      : WORDS_OF(a), WORDS_OF(b));
-    else
-        asm volatile("{" OPERAND_A(8, 9) OPERAND_B(10, 11) PRODUCT(16)
-                     "{%0,%1,%2,%3,%4,%5,%6,%7}, a, b, 1, 1, 1, 1, 1;}"
+    else if constexpr (TILES == 2)
+        asm volatile("{" OPERAND_A(8, 9) OPERAND_B(10, 11) PRODUCT(16) "{" SUMS_8 "}, a, b, 1, 1, 1, 1, 1;}"
                      : SUMS_OF_TILE(c, 0), SUMS_OF_TILE(c, 1)
+                     : WORDS_OF(a), WORDS_OF(b));
+    else if constexpr (TILES == 3)
+        asm volatile("{" OPERAND_A(12, 13) OPERAND_B(14, 15) PRODUCT(24) "{" SUMS_12 "}, a, b, 1, 1, 1, 1, 1;}"
+                     : SUMS_OF_TILE(c, 0), SUMS_OF_TILE(c, 1), SUMS_OF_TILE(c, 2)
+                     : WORDS_OF(a), WORDS_OF(b));
+    else
+        asm volatile("{" OPERAND_A(16, 17) OPERAND_B(18, 19) PRODUCT(32) "{" SUMS_16 "}, a, b, 1, 1, 1, 1, 1;}"
+                     : SUMS_OF_4(c)
                      : WORDS_OF(a), WORDS_OF(b));
 }
 

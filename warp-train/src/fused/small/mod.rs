@@ -357,7 +357,7 @@ fn collecting(config: &TrainConfig, multiprocessors: u32) -> Launch {
         _ if together == text::FEW_REPLICAS => (parts, 2 * hidden as u32),
         warps => (parts.div_ceil(warps), 32 * warps),
     };
-    Launch { blocks, threads, ..Launch::default() }
+    Launch { blocks, threads, shared_bytes: text::collect_bytes(config), ..Launch::default() }
 }
 
 /// How many of the blocks take the policy's network, so that both networks are done at the same time.

@@ -11,6 +11,7 @@ use super::shared::{
 };
 use super::text::{self, Tuning, constants, source_of};
 use super::{MOST_ITERATIONS, SmallLearner};
+use crate::algorithm::PolicyPlan;
 use crate::config::TrainConfig;
 use crate::engine::link::Joining;
 use crate::engine::{Iterated, Progress};
@@ -19,8 +20,8 @@ use crate::fused::policy_number::PolicyNumber;
 use crate::model::LearnerState;
 use warp_core::DType;
 use warp_func::cuda::{
-    Arg, Build, CudaVecEnv, Device, DeviceArray, DeviceStruct, DeviceValue, EnvKernels, Function,
-    KernelArgs, Launch, Module, Pointer, Source,
+    Arg, Build, CudaVecEnv, Device, DeviceArray, DeviceInfo, DeviceStruct, DeviceValue, EnvKernels,
+    Function, KernelArgs, Launch, Module, Pointer, Source,
 };
 use warp_func::{EpisodeTotals, Spread};
 use warp_sample::ActionLayout;
@@ -34,8 +35,13 @@ const FEWEST: usize = 4096;
 const FEW: usize = 12_288;
 /// Sixteen for so many agents at most.
 const FEW_AGENTS: usize = 8;
-/// Warps of a block at most.
-const MOST_WARPS: u32 = 4;
+/// Warps of a multiprocessor up to which it has one block of them, and warps of a block at most.
+const FEW_WARPS: u32 = 4;
+const MOST_WARPS: u32 = 6;
+/// Warps for which a multiprocessor has registers.
+const RESIDENT_WARPS: u32 = 12;
+/// Shared memory of a block that the kernel declares, and that the driver takes, in bytes.
+const DECLARED: u32 = 4 << 10;
 
 /// Why there are no kernels for a run on environments of the text `env`; nothing if there are.
 pub(super) fn unsupported(config: &TrainConfig, env: &EnvKernels) -> Option<String> {
@@ -67,9 +73,34 @@ pub(super) fn unsupported(config: &TrainConfig, env: &EnvKernels) -> Option<Stri
             !alike,
             "policies that differ in their networks, their precision, or in what they normalise",
         ),
+        (!fits(config), "policies whose networks and rows do not fit into shared memory together"),
     ];
     let refused = refusals.iter().find(|(refused, _)| *refused).map(|(_, what)| (*what).into());
     refused.or_else(|| config.policies.iter().find_map(|plan| unsupported_policy(config, plan)))
+}
+
+/// Shared memory of a block on GPUs of generation 9, in bytes.
+const MOST_SHARED: usize = 227 << 10;
+
+/// Whether the networks that act and a warp's rows have room in the shared memory of a block.
+fn fits(config: &TrainConfig) -> bool {
+    let (first, policies) = (&config.policies[0], config.policies.len());
+    let [hidden, ..] = first.config.hidden[..] else { return true };
+    let inputs = first.group(&config.spec).observation_width();
+    // Inputs as products take them, with the one that is 1.
+    let (k, norms) =
+        ((inputs + 1).next_multiple_of(16), if first.config.layer_norm { 4 } else { 0 });
+    let (row, alignment) = if hidden >= 64 { (hidden, 1024) } else { (hidden + 8, 16) };
+    let halves = hidden * row + hidden * (k + 8) + 8 * (hidden + 8);
+    let network = (2 * halves + 4 * (hidden * (1 + norms) + 8)).next_multiple_of(alignment);
+    let together = together(config);
+    let slots = |plan: &PolicyPlan| plan.n_agents().next_multiple_of((16 / together).max(1));
+    let slots: usize = config.policies.iter().map(slots).sum();
+    let rounds = slots.div_ceil(32 / together);
+    // Observations and outputs of a round, and observations before they are normalised.
+    let raw = if first.config.norm_obs { 4 * (inputs | 1) } else { 0 };
+    let rows = 32 * rounds * (2 * (k + 8) + 4 * 12 + raw);
+    policies * network + rows + DECLARED as usize <= MOST_SHARED
 }
 
 /// The translation units that a run has compiled: of rollouts, and of each policy's updates.
@@ -175,7 +206,7 @@ impl MultiAgentLearner {
             let shape = [MOST_ITERATIONS as usize, n as usize, 2 * sizes.n_figures as usize];
             Ok::<_, Error>(DeviceArray::zeros(gpu, name, DType::U32, &shape)?)
         };
-        let launch = sizes.launch(gpu, n_warps);
+        let launch = sizes.launch(gpu.info(), n_warps);
         let mut this = Self {
             policies,
             collect: (module.function("small_collect_multi_agent")?, launch),
@@ -331,21 +362,79 @@ impl MultiAgentSizes {
         Ok(Self::take(&sizes.pull::<u32>()?))
     }
 
-    /// Blocks of one warp, which spread evenly, for as long as those of `n_warps` warps find room at the
-    /// same time; of as many as a multiprocessor gets, where those are few.
-    fn launch(&self, gpu: &Device, n_warps: u32) -> Launch {
-        let info = gpu.info();
-        let room = info.shared_per_block.saturating_sub(self.networks) / self.rows;
-        let at_once = match n_warps.div_ceil(info.n_multiprocessors) {
-            few @ ..=MOST_WARPS => few,
-            _ => n_warps.div_ceil(8 * info.n_multiprocessors),
+    /// Blocks of as few warps as let all of `n_warps` run at the same time, or, where there is no room for all of them,
+    /// in as few turns as possible; of as many as a multiprocessor gets, where those are few.
+    fn launch(&self, info: &DeviceInfo, n_warps: u32) -> Launch {
+        let bytes = |warps: u32| self.networks + warps * self.rows;
+        let fits = |warps: &u32| bytes(*warps) + DECLARED <= info.shared_per_block;
+        let turns = |warps: u32, share: u32| {
+            let blocks = info.shared_per_multiprocessor / (bytes(warps) + DECLARED);
+            share.div_ceil(warps * blocks.min(RESIDENT_WARPS / warps).max(1))
         };
-        let warps = at_once.min(MOST_WARPS).min(room).max(1);
+        let warps = match n_warps.div_ceil(info.n_multiprocessors) {
+            few @ ..=FEW_WARPS => (1..=few).rev().find(fits),
+            share => (1..=MOST_WARPS).filter(fits).min_by_key(|warps| turns(*warps, share)),
+        };
+        let warps = warps.unwrap_or(1);
         Launch {
             blocks: n_warps.div_ceil(warps),
             threads: 32 * warps,
-            shared_bytes: self.networks + warps * self.rows,
+            shared_bytes: bytes(warps),
             cooperative: false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fits_with(keys: &str) -> bool {
+        let keys = format!("env_id = \"tag_gridworld\"\n{keys}").parse().unwrap();
+        fits(&TrainConfig::resolve(&keys, &warp_envs::registry()).unwrap())
+    }
+
+    /// A policy per agent: networks of 128 take 45 KB each.
+    #[test]
+    fn networks_of_all_policies_share_a_block() {
+        let policies = |n: usize, hidden: usize| {
+            let of_tagger = |i: usize| format!("[policy.tagger{i}]\ngroups = [\"tagger[{i}]\"]\n");
+            let taggers: String = (0..n - 1).map(of_tagger).collect();
+            format!(
+                "norm_obs = false\nhidden = [{hidden}, {hidden}]\n[env]\nnum_taggers = {}\n{taggers}\
+                 [policy.runner]\ngroups = [\"runner\"]\n",
+                n - 1
+            )
+        };
+        assert!(fits_with(&policies(2, 128)) && fits_with(&policies(4, 128)));
+        assert!(!fits_with(&policies(5, 128)));
+        assert!(fits_with(&policies(7, 64)));
+    }
+
+    /// Tag's networks and rows, the second with layers of 128.
+    #[test]
+    fn rollouts_take_few_turns() {
+        let h200 = DeviceInfo {
+            ordinal: 0,
+            name: String::new(),
+            uuid: String::new(),
+            driver: (13, 0),
+            capability: (9, 0),
+            n_multiprocessors: 132,
+            total_bytes: 0,
+            shared_per_block: 227 << 10,
+            shared_per_multiprocessor: 228 << 10,
+            l2_bytes: 0,
+        };
+        let warps = |networks: u32, rows: u32, n: u32| {
+            let sizes =
+                MultiAgentSizes { networks: networks << 10, rows: rows << 10, n_figures: 0 };
+            sizes.launch(&h200, n).threads / 32
+        };
+        assert_eq!(warps(30, 14, 500), 4, "a block a multiprocessor");
+        assert_eq!(warps(30, 14, 1250), 5, "ten of twelve places");
+        assert_eq!(warps(30, 20, 1024), 4, "eight of eight places");
+        assert_eq!(warps(90, 20, 1024), 4, "two turns of four");
+        assert_eq!(warps(180, 20, 500), 2, "no room for more");
     }
 }

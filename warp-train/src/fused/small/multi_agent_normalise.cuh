@@ -20,11 +20,12 @@ struct MultiAgentFactors {
 static_assert(OBS <= 32, "a lane has one number of an observation");
 static_assert(ROUNDS <= 8 && N_POLICIES <= 16, "a word has four bits of each round's policy");
 
-// A block's copies of the factors, and a warp's observations.
+// A block's copies of the factors.
 struct MultiAgentNear {
     float factors[N_POLICIES][N_FACTORS];
-    float raw[4][NORM_OBS ? 32 * ROUNDS * LDR : 1];
 };
+// A warp's observations.
+typedef float MultiAgentRaw[NORM_OBS ? 32 * ROUNDS * LDR : 4];
 
 // What a warp's rows are normalised by and add to the sums.
 struct MultiAgentNormaliser {
@@ -43,8 +44,9 @@ struct MultiAgentNormaliser {
             for (int i = threadIdx.x; i < N_FACTORS; i += blockDim.x) near.factors[p][i] = from.factors[p][i];
     }
 
-    __device__ __forceinline__ MultiAgentNormaliser(MultiAgentNear& near, const MultiAgentFactors& from, u32 first, u32 n)
-        : factors(near.factors[0]), raw(near.raw[threadIdx.x / 32]), own_policy(0u), exists(0u) {
+    __device__ __forceinline__ MultiAgentNormaliser(MultiAgentNear& near, MultiAgentRaw& raw, const MultiAgentFactors& from,
+                                                    u32 first, u32 n)
+        : factors(near.factors[0]), raw(raw), own_policy(0u), exists(0u) {
         u32 own = (threadIdx.x & 31) % TOGETHER;
 #pragma unroll
         for (int p = 0; p < (NORM_OBS ? N_POLICIES : 1); ++p) seen[p] = {0.0, 0.0};
@@ -136,11 +138,12 @@ struct MultiAgentNormaliser {
 };
 #else
 struct MultiAgentNear {};
+struct MultiAgentRaw {};
 
 // Nothing is normalised.
 struct MultiAgentNormaliser {
     static __device__ __forceinline__ void load(MultiAgentNear&, const MultiAgentFactors&) {}
-    __device__ __forceinline__ MultiAgentNormaliser(MultiAgentNear&, const MultiAgentFactors&, u32, u32) {}
+    __device__ __forceinline__ MultiAgentNormaliser(MultiAgentNear&, MultiAgentRaw&, const MultiAgentFactors&, u32, u32) {}
     __device__ __forceinline__ void look(int, float*) {}
     __device__ __forceinline__ void count(u32) {}
     __device__ __forceinline__ void reward(int, float, bool) {}

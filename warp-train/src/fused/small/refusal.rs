@@ -12,8 +12,6 @@ use warp_sample::ActionLayout;
 const MOST_OUTPUTS: usize = 8;
 /// Inputs at most, so that a tile's rows fit into shared memory beside the layers.
 const MOST_INPUTS: usize = 31;
-/// The same beside layers of 128.
-const MOST_INPUTS_128: usize = 15;
 /// Heads that a stored row has room for, and choices of one.
 const MOST_HEADS: usize = 4;
 const MOST_CHOICES: usize = 15;
@@ -80,10 +78,6 @@ pub(super) fn unsupported_policy(config: &TrainConfig, plan: &PolicyPlan) -> Opt
             "other hidden layers than two of 32, 64 or 128",
         ),
         (inputs > MOST_INPUTS, "an observation of more than 31 numbers"),
-        (
-            keys.hidden[0] == 128 && inputs > MOST_INPUTS_128,
-            "an observation of more than 15 numbers with layers of 128",
-        ),
         (outputs > MOST_OUTPUTS, "more than 8 outputs"),
         (
             plan.passes().minibatches > 1 && !plan.passes().shuffles,

@@ -195,11 +195,19 @@ pub(super) fn together(config: &TrainConfig) -> usize {
     }
 }
 
+/// Shared memory that the host gives a block that collects for one agent; 0 where a kernel may declare what it needs.
+pub(super) fn collect_bytes(config: &TrainConfig) -> u32 {
+    let plan = &config.policies[0];
+    let wide = plan.config.hidden[0] == 128 && plan.group(&config.spec).observation_width() > 15;
+    if wide { 56 << 10 } else { 0 }
+}
+
 /// The translation units for `config` on an environment with the text `env`: of a rollout, of an update.
 pub(in super::super) fn run_sources(config: &TrainConfig, env: &EnvKernels) -> [Source; 2] {
     let mut constants = constants(config, 0);
     let together = together(config);
     constants.push(("TOGETHER", together.to_string()));
+    constants.push(("COLLECT_BYTES", collect_bytes(config).to_string()));
     let collect = if together == FEW_REPLICAS { "collect_few.cu" } else { "collect.cu" };
     let tuning = Tuning { blocks: blocks_of(config, 0), lean: false };
     [collect, "update.cu"].map(|file| source_of(&config.policies[0], &constants, env, tuning, file))
