@@ -25,7 +25,7 @@ use warp_train::native::cuda::{CudaLearner, off_policy_sources, units, wide_sour
 use warp_train::world::{Carrier, World, threads};
 
 /// Runs with an even number of replicas: a name and keys.
-const CASES: [Case; 8] = [
+const CASES: [Case; 9] = [
     (
         "ppo, truncations",
         "env_id = \"cartpole\"\nnum_envs = 24\nnum_steps = 20\nnum_minibatches = 1\nupdate_epochs = 2\n\
@@ -44,6 +44,11 @@ const CASES: [Case; 8] = [
         "three choices, layers of 128",
         "env_id = \"acrobot\"\nnum_envs = 24\nnum_steps = 12\nhidden = [128, 128]\nnum_minibatches = 1\n\
          update_epochs = 1\nmax_grad_norm = 0\nnorm_obs = false",
+    ),
+    (
+        "sixteen numbers, layers of 128",
+        "env_id = \"frozen_lake\"\nnum_envs = 24\nnum_steps = 12\nhidden = [128, 128]\nnum_minibatches = 1\n\
+         update_epochs = 1\nnorm_obs = false",
     ),
     (
         "gaussian",

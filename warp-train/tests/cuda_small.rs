@@ -48,16 +48,6 @@ const CASES: [Case; 24] = [
          update_epochs = 1\nmax_grad_norm = 0",
     ),
     (
-        "sixteen numbers, layers of 128",
-        "env_id = \"frozen_lake\"\nnum_envs = 24\nnum_steps = 12\nhidden = [128, 128]\nnum_minibatches = 1\n\
-         update_epochs = 1",
-    ),
-    (
-        "sixteen numbers, layers of 128, 16 replicas a warp, shared trunk",
-        "env_id = \"frozen_lake\"\nnum_envs = 4104\nnum_steps = 4\nhidden = [128, 128]\nshared_trunk = true\n\
-         num_minibatches = 1\nupdate_epochs = 1\nactivation = \"relu\"",
-    ),
-    (
         "gaussian",
         "env_id = \"pendulum\"\nnum_envs = 48\nnum_steps = 12\nnum_minibatches = 1\nupdate_epochs = 1\n\
          log_std_init = -0.5",
@@ -144,6 +134,16 @@ const CASES: [Case; 24] = [
         "env_id = \"cartpole\"\nnum_envs = 40\nnum_steps = 10\nalgorithm = \"a2c\"\nhidden = [32, 32]\n\
          shards = 2",
     ),
+    (
+        "sixteen numbers, layers of 128",
+        "env_id = \"frozen_lake\"\nnum_envs = 24\nnum_steps = 12\nhidden = [128, 128]\nnum_minibatches = 1\n\
+         update_epochs = 1",
+    ),
+    (
+        "sixteen numbers, layers of 128, 16 replicas a warp, shared trunk",
+        "env_id = \"frozen_lake\"\nnum_envs = 4104\nnum_steps = 4\nhidden = [128, 128]\nshared_trunk = true\n\
+         num_minibatches = 1\nupdate_epochs = 1\nactivation = \"relu\"",
+    ),
 ];
 
 /// Runs that share launches.
@@ -162,7 +162,7 @@ const FLEETS: [(&str, &str); 3] = [
 
 /// Several minibatches, most of them of several shards: parts of one size and of others, more epochs than keys are kept of, more minibatches
 /// than registers hold sums of, tiles of a block that has few replicas.
-const SHARDS: [Case; 6] = [
+const SHARDS: [Case; 7] = [
     (
         "two shards",
         "env_id = \"cartpole\"\nnum_envs = 256\nnum_steps = 32\nnum_minibatches = 4\nupdate_epochs = 4\n\
@@ -189,6 +189,11 @@ const SHARDS: [Case; 6] = [
          shards = 4",
     ),
     (
+        "two shards, a block per network, layer norm",
+        "env_id = \"cartpole\"\nnum_envs = 4\nnum_steps = 128\nnum_minibatches = 4\nupdate_epochs = 2\n\
+         shards = 2\nlayer_norm = true",
+    ),
+    (
         "epochs that end early, four minibatches",
         "env_id = \"cartpole\"\nnum_envs = 256\nnum_steps = 32\nnum_minibatches = 4\nupdate_epochs = 4\n\
          critic_learning_rate = 1e-3\ntarget_kl = 1e-7",
@@ -196,7 +201,7 @@ const SHARDS: [Case; 6] = [
 ];
 
 /// Those that are tried with bf16, too: every activation, head, width and way of collecting.
-const IN_BF16: [usize; 9] = [0, 1, 3, 4, 6, 10, 12, 13, 17];
+const IN_BF16: [usize; 10] = [0, 1, 3, 4, 6, 10, 12, 13, 17, 22];
 
 fn main() -> ExitCode {
     let (no_compiler, no_device) = (no_compiler(), no_device());

@@ -5,7 +5,7 @@
 //! rows of all agents go through the networks together; see collect_multi_agent.cu.
 
 use super::figures::{doubles, policy_figures, spread};
-use super::refusal::unsupported_policy;
+use super::refusal::{MOST_SHARED, network_bytes, unsupported_policy};
 use super::shared::{
     CollectMultiAgentArgs, MultiAgentFiguresArgs, MultiAgentSizes, MultiAgentSizesArgs, SmallRun,
 };
@@ -73,34 +73,25 @@ pub(super) fn unsupported(config: &TrainConfig, env: &EnvKernels) -> Option<Stri
             !alike,
             "policies that differ in their networks, their precision, or in what they normalise",
         ),
-        (!fits(config), "policies whose networks and rows do not fit into shared memory together"),
     ];
     let refused = refusals.iter().find(|(refused, _)| *refused).map(|(_, what)| (*what).into());
-    refused.or_else(|| config.policies.iter().find_map(|plan| unsupported_policy(config, plan)))
+    let of_policies = || config.policies.iter().find_map(|plan| unsupported_policy(config, plan));
+    let together = "policies whose networks and rows do not fit into shared memory together";
+    refused.or_else(of_policies).or_else(|| (!fits(config)).then(|| together.into()))
 }
-
-/// Shared memory of a block on GPUs of generation 9, in bytes.
-const MOST_SHARED: usize = 227 << 10;
 
 /// Whether the networks that act and a warp's rows have room in the shared memory of a block.
 fn fits(config: &TrainConfig) -> bool {
     let (first, policies) = (&config.policies[0], config.policies.len());
-    let [hidden, ..] = first.config.hidden[..] else { return true };
     let inputs = first.group(&config.spec).observation_width();
-    // Inputs as products take them, with the one that is 1.
-    let (k, norms) =
-        ((inputs + 1).next_multiple_of(16), if first.config.layer_norm { 4 } else { 0 });
-    let (row, alignment) = if hidden >= 64 { (hidden, 1024) } else { (hidden + 8, 16) };
-    let halves = hidden * row + hidden * (k + 8) + 8 * (hidden + 8);
-    let network = (2 * halves + 4 * (hidden * (1 + norms) + 8)).next_multiple_of(alignment);
     let together = together(config);
     let slots = |plan: &PolicyPlan| plan.n_agents().next_multiple_of((16 / together).max(1));
     let slots: usize = config.policies.iter().map(slots).sum();
     let rounds = slots.div_ceil(32 / together);
     // Observations and outputs of a round, and observations before they are normalised.
     let raw = if first.config.norm_obs { 4 * (inputs | 1) } else { 0 };
-    let rows = 32 * rounds * (2 * (k + 8) + 4 * 12 + raw);
-    policies * network + rows + DECLARED as usize <= MOST_SHARED
+    let rows = 32 * rounds * (2 * ((inputs + 1).next_multiple_of(16) + 8) + 4 * 12 + raw);
+    policies * network_bytes(&first.config, inputs) + rows + DECLARED as usize <= MOST_SHARED
 }
 
 /// The translation units that a run has compiled: of rollouts, and of each policy's updates.

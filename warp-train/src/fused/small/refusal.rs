@@ -2,7 +2,7 @@
 
 use super::multi_agent;
 use super::text::{blocks_of_plan, cuts, may_end_early, normalises};
-use crate::algorithm::PolicyPlan;
+use crate::algorithm::{PolicyConfig, PolicyPlan};
 use crate::config::TrainConfig;
 use crate::fused::objective::{MOST_CELLS, n_cells};
 use warp_func::cuda::EnvKernels;
@@ -12,6 +12,11 @@ use warp_sample::ActionLayout;
 const MOST_OUTPUTS: usize = 8;
 /// Inputs at most, so that a tile's rows fit into shared memory beside the layers.
 const MOST_INPUTS: usize = 31;
+/// Shared memory of a block on GPUs of generation 9, in bytes; of a network's block, what is there for each minibatch (two
+/// sums of eight warps, in f64, and two factors), and what is beside that.
+pub(super) const MOST_SHARED: usize = 227 << 10;
+const BYTES_OF_UPDATE: usize = 2 * 8 * 8 + 2 * 4;
+const BESIDE: usize = 4 << 10;
 /// Heads that a stored row has room for, and choices of one.
 const MOST_HEADS: usize = 4;
 const MOST_CHOICES: usize = 15;
@@ -63,10 +68,6 @@ pub(super) fn unsupported_policy(config: &TrainConfig, plan: &PolicyPlan) -> Opt
             may_end_early(plan) && !config.world.is_alone(),
             "epochs that may end early on several GPUs",
         ),
-        (
-            (may_end_early(plan) || keys.layer_norm) && updates > most_updates(config, plan),
-            "too many minibatches for shared memory",
-        ),
         (keys.neg_pos_env_ratio.is_some(), "replicas that are selected"),
         (plan.check_passes().is_err(), "an objective or a schedule that no kernel has"),
         (
@@ -79,6 +80,7 @@ pub(super) fn unsupported_policy(config: &TrainConfig, plan: &PolicyPlan) -> Opt
         ),
         (inputs > MOST_INPUTS, "an observation of more than 31 numbers"),
         (outputs > MOST_OUTPUTS, "more than 8 outputs"),
+        (updates > most_updates(config, plan), "too many minibatches for shared memory"),
         (
             plan.passes().minibatches > 1 && !plan.passes().shuffles,
             "several minibatches that are not shuffled",
@@ -98,9 +100,26 @@ pub(super) fn unsupported_policy(config: &TrainConfig, plan: &PolicyPlan) -> Opt
     refused.or_else(|| unsupported_actions(&plan.layout).map(Into::into))
 }
 
-/// Minibatches of an iteration at most where layer norm or early ends take shared memory, too.
+/// Minibatches of an iteration at most: what blocks tell of each lies in shared memory.
 fn most_updates(config: &TrainConfig, plan: &PolicyPlan) -> usize {
-    if blocks_of_plan(config, plan) > 1 { 128 } else { 1024 }
+    let blocks = blocks_of_plan(config, plan) as usize;
+    if may_end_early(plan) || plan.config.layer_norm {
+        return if blocks > 1 { 128 } else { 1024 };
+    }
+    let inputs = plan.group(&config.spec).observation_width();
+    let room = (MOST_SHARED / blocks).saturating_sub(network_bytes(&plan.config, inputs) + BESIDE);
+    room / BYTES_OF_UPDATE
+}
+
+/// Shared memory of a network: weights in half precision, biases, gains and shifts. Twin of `NetShared` (net.cuh).
+pub(super) fn network_bytes(keys: &PolicyConfig, inputs: usize) -> usize {
+    let hidden = keys.hidden[0];
+    // Inputs as products take them, with the one that is 1.
+    let k = (inputs + 1).next_multiple_of(16);
+    let norms = if keys.layer_norm { 4 } else { 0 };
+    let (row, alignment) = if hidden >= 64 { (hidden, 1024) } else { (hidden + 8, 16) };
+    let halves = hidden * row + hidden * (k + 8) + 8 * (hidden + 8);
+    (2 * halves + 4 * (hidden * (1 + norms) + 8)).next_multiple_of(alignment)
 }
 
 fn unsupported_actions(layout: &ActionLayout) -> Option<&'static str> {
@@ -111,5 +130,43 @@ fn unsupported_actions(layout: &ActionLayout) -> Option<&'static str> {
             (!fits).then_some("more than 4 heads, or one of more than 15 choices")
         }
         ActionLayout::Continuous(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(keys: &str) -> Option<String> {
+        let table = format!("num_envs = 2048\nnum_steps = 128\n{keys}").parse().unwrap();
+        unsupported(&TrainConfig::resolve(&table, &warp_envs::registry()).unwrap())
+    }
+
+    /// Bytes of a block as the compiler said: 190,464 of `UpdateShared` with 1,280 minibatches, 294,912 with 2,048.
+    #[test]
+    fn minibatches_are_as_many_as_there_is_room_for() {
+        let too_many = Some("too many minibatches for shared memory".into());
+        let of = |minibatches: usize, keys: &str| {
+            refused(&format!("{keys}\nnum_minibatches = {minibatches}\nupdate_epochs = 16"))
+        };
+        assert_eq!(of(80, "env_id = \"cartpole\""), None);
+        assert_eq!(of(128, "env_id = \"cartpole\""), too_many);
+        assert_eq!(of(80, "env_id = \"frozen_lake\"\nhidden = [128, 128]"), None);
+        assert_eq!(of(64, "env_id = \"cartpole\"\ntarget_kl = 0.1"), None);
+        assert_eq!(of(65, "env_id = \"cartpole\"\ntarget_kl = 0.1"), too_many);
+    }
+
+    /// As the compiler said: `sizeof(NetShared)`.
+    #[test]
+    fn networks_have_the_kernels_sizes() {
+        let bytes = |keys: &str, inputs| {
+            let table = format!("env_id = \"cartpole\"\n{keys}").parse().unwrap();
+            let config = TrainConfig::resolve(&table, &warp_envs::registry()).unwrap();
+            network_bytes(&config.policies[0].config, inputs)
+        };
+        assert_eq!(bytes("hidden = [128, 128]", 16), 46_080);
+        assert_eq!(bytes("hidden = [128, 128]\nlayer_norm = true", 16), 48_128);
+        assert_eq!(bytes("hidden = [64, 64]", 4), 13_312);
+        assert_eq!(bytes("hidden = [32, 32]", 4), 4_896);
     }
 }
