@@ -6,6 +6,8 @@ pub(crate) mod go_on;
 pub(crate) mod hold;
 pub(crate) mod normed;
 pub(crate) mod relay;
+pub(crate) mod replay;
+pub(crate) mod shards;
 pub(crate) mod small;
 
 use libtest_mimic::Failed;
