@@ -20,7 +20,7 @@ use warp_train::native::cuda::CudaLearner;
 use warp_train::rollout::Rollout;
 
 /// Policies, networks, starts, and every number of replicas that a warp takes: a name and keys.
-const CASES: [Case; 17] = [
+const CASES: [Case; 18] = [
     (
         "a2c, one policy for two groups",
         "env_id = \"tag_gridworld\"\nnum_envs = 43\nnum_steps = 30\nalgorithm = \"a2c\"\n\
@@ -113,6 +113,12 @@ const CASES: [Case; 17] = [
         "env_id = \"tag_gridworld\"\nnum_envs = 4100\nnum_steps = 5\nnum_minibatches = 1\n\
          update_epochs = 1\nhidden = [128, 128]\nshared_trunk = true\n[env]\nnum_taggers = 5\ngrid_length = 6\n\
          episode_length = 4\n[policy.all]\ngroups = [\"tagger\", \"runner\"]",
+    ),
+    (
+        "six warps a block, layers of 128",
+        "env_id = \"tag_gridworld\"\nnum_envs = 12300\nnum_steps = 4\nhidden = [128, 128]\n\
+         num_minibatches = 1\nupdate_epochs = 1\nnorm_obs = true\n[env]\nnum_taggers = 4\n\
+         grid_length = 6\nepisode_length = 3",
     ),
     (
         "ppo, layer norm, a policy per group",

@@ -189,6 +189,7 @@ fn main() -> ExitCode {
         trials.push(trial("cuda_small_repeats_and_resumes", resumes, no_device.is_some()));
     }
     trials.extend(trials_of_shards(no_compiler.is_some(), no_device.is_some()));
+    trials.extend(trials_of_many_inputs(no_compiler.is_some()));
     trials.push(Trial::test("small_kernels_serve_all_coefficients", one_text_for_all));
     for ((name, rule), n_envs) in STEPS.into_iter().flat_map(|rule| [(rule, 7), (rule, 40)]) {
         let keys = move || {
@@ -279,6 +280,26 @@ fn trials_of_shards(no_compiler: bool, no_device: bool) -> Vec<Trial> {
         ]
     };
     SHARDS.into_iter().flat_map(trials).collect()
+}
+
+/// Layers of 128 beside as many inputs as there may be, in every way that takes more room.
+fn trials_of_many_inputs(no_compiler: bool) -> Vec<Trial> {
+    let ways =
+        ["layer_norm = true", "target_kl = 0.1\nnum_minibatches = 4", "precision = \"bf16\""];
+    let trial = |(keys, n_envs): (&'static str, usize)| {
+        let compiles = move || {
+            compiles(
+                &format!(
+                    "env_id = \"catch\"\nnum_envs = {n_envs}\nhidden = [128, 128]\n{keys}\n[env]\nheight = 6\n\
+                     width = 5"
+                ),
+                2,
+            )
+        };
+        Trial::test(format!("small_compiles: 30 numbers, {keys:?}, {n_envs} replicas"), compiles)
+            .with_ignored_flag(no_compiler)
+    };
+    ways.into_iter().flat_map(|keys| [(keys, 2048), (keys, 8192)]).map(trial).collect()
 }
 
 /// A sweep over what a schedule holds compiles nothing anew, unlike one over what decides loops.

@@ -217,7 +217,7 @@ __device__ __forceinline__ void write_figures(const MultiAgentReplica& replica, 
     }
 }
 
-extern "C" __global__ void __launch_bounds__(192, 2)
+extern "C" __global__ void __launch_bounds__(32 * MOST_WARPS, 2)
     small_collect_multi_agent(WarpRun world, WarpArrays arrays, WarpTables tables, MultiAgentPolicies policies,
                        const CollectMultiAgentArgs a) {
     const SmallRun& run = a.run;

@@ -38,8 +38,8 @@ const FEW_AGENTS: usize = 8;
 /// Warps of a multiprocessor up to which it has one block of them, and warps of a block at most.
 const FEW_WARPS: u32 = 4;
 const MOST_WARPS: u32 = 6;
-/// Warps for which a multiprocessor has registers.
-const RESIDENT_WARPS: u32 = 12;
+/// Warps for which a multiprocessor has registers: two such blocks.
+const RESIDENT_WARPS: u32 = 2 * MOST_WARPS;
 /// Shared memory of a block that the kernel declares, and that the driver takes, in bytes.
 const DECLARED: u32 = 4 << 10;
 
@@ -117,6 +117,7 @@ fn collect_source(config: &TrainConfig, env: &EnvKernels) -> Source {
     constants.extend([
         ("APART", u32::from(apart(config)).to_string()),
         ("TOGETHER", together(config).to_string()),
+        ("MOST_WARPS", MOST_WARPS.to_string()),
         ("N_POLICIES", config.policies.len().to_string()),
         ("POLICY_AGENTS", list(agents.collect())),
         ("AGENT_PLACES", list(places.collect())),
@@ -402,7 +403,7 @@ mod tests {
         assert!(fits_with(&policies(7, 64)));
     }
 
-    /// Tag's networks and rows, the second with layers of 128.
+    /// Tag's networks of 64 and of 128 with its rows, and twice as many of 128.
     #[test]
     fn rollouts_take_few_turns() {
         let h200 = DeviceInfo {

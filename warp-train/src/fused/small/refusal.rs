@@ -10,7 +10,7 @@ use warp_sample::ActionLayout;
 
 /// Rows of the last layer's tile: outputs of a network at most.
 const MOST_OUTPUTS: usize = 8;
-/// Inputs at most, so that a tile's rows fit into shared memory beside the layers.
+/// Inputs at most, so that a tile's rows fit into shared memory beside the layers and products have columns for them.
 const MOST_INPUTS: usize = 31;
 /// Shared memory of a block on GPUs of generation 9, in bytes; of a network's block, what is there for each minibatch (two
 /// sums of eight warps, in f64, and two factors), and what is beside that.
@@ -107,8 +107,10 @@ fn most_updates(config: &TrainConfig, plan: &PolicyPlan) -> usize {
         return if blocks > 1 { 128 } else { 1024 };
     }
     let inputs = plan.group(&config.spec).observation_width();
+    // What tiles leave takes as much room in turn: where two blocks share it, these are the most that fit with any network.
+    let most = if blocks > 1 { 512 } else { usize::MAX };
     let room = (MOST_SHARED / blocks).saturating_sub(network_bytes(&plan.config, inputs) + BESIDE);
-    room / BYTES_OF_UPDATE
+    most.min(room / BYTES_OF_UPDATE)
 }
 
 /// Shared memory of a network: weights in half precision, biases, gains and shifts. Twin of `NetShared` (net.cuh).
@@ -152,6 +154,16 @@ mod tests {
         assert_eq!(of(80, "env_id = \"cartpole\""), None);
         assert_eq!(of(128, "env_id = \"cartpole\""), too_many);
         assert_eq!(of(80, "env_id = \"frozen_lake\"\nhidden = [128, 128]"), None);
+        let large = |epochs: usize| {
+            refused(&format!(
+                "env_id = \"pendulum\"\nhidden = [32, 32]\nnum_minibatches = 2\nupdate_epochs = {epochs}"
+            ))
+        };
+        assert_eq!(
+            (large(256), large(257)),
+            (None, too_many.clone()),
+            "two blocks a multiprocessor"
+        );
         assert_eq!(of(64, "env_id = \"cartpole\"\ntarget_kl = 0.1"), None);
         assert_eq!(of(65, "env_id = \"cartpole\"\ntarget_kl = 0.1"), too_many);
     }

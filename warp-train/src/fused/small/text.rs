@@ -195,7 +195,8 @@ pub(super) fn together(config: &TrainConfig) -> usize {
     }
 }
 
-/// Shared memory that the host gives a block that collects for one agent; 0 where a kernel may declare what it needs.
+/// Shared memory that the host gives a block that collects for one agent; 0 where a kernel may declare what it needs. With
+/// layer norm, 47 KB of weights, rows and factors take 53 KB, and four such blocks have room on a multiprocessor.
 pub(super) fn collect_bytes(config: &TrainConfig) -> u32 {
     let plan = &config.policies[0];
     let wide = plan.config.hidden[0] == 128 && plan.group(&config.spec).observation_width() > 15;
