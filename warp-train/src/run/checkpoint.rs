@@ -188,15 +188,20 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
 }
 
 impl Checkpoint {
-    /// Reads and verifies the newest checkpoint in `folder`.
+    /// Reads and verifies the newest checkpoint in `folder`; if a run in training removes it meanwhile, a newer one.
     ///
     /// # Errors
     /// There is none, or it is damaged.
     pub fn newest(folder: &Path) -> Result<Self> {
-        match list(folder)?.pop() {
-            Some((_, path)) => Self::open(&path),
-            None => Err(Error::file("cannot open a checkpoint in", folder, "there is none")),
+        let mut newest = list(folder)?.pop();
+        while let Some((_, path)) = newest {
+            let opened = Self::open(&path);
+            newest = list(folder)?.pop();
+            if opened.is_ok() || newest.as_ref().is_some_and(|(_, now)| *now == path) {
+                return opened;
+            }
         }
+        Err(Error::file("cannot open a checkpoint in", folder, "there is none"))
     }
 
     /// Reads and verifies the checkpoint of `step` in `folder`.
