@@ -131,6 +131,28 @@ fn missing_and_exchanged_files_are_refused() {
     assert!(error.is_users() && error.to_string().contains("there is none"), "{error}");
 }
 
+/// A run in training keeps its newest checkpoint alone, and removes the one that is being read.
+#[test]
+fn the_newest_is_read_while_newer_ones_replace_it() {
+    let folder = Folder::new("replaced");
+    let (mut trainer, _) = a_run(folder.path(), &config(CARTPOLE, "num_envs = 4", ""));
+    std::thread::scope(|scope| {
+        let training = scope.spawn(|| {
+            for _ in 0..100 {
+                iterate(&mut trainer, 1);
+                saved(folder.path(), &trainer, &trainer.learner().state());
+                checkpoint::prune(folder.path(), 1, |_| true, |_| false).unwrap();
+            }
+        });
+        let mut before = 0;
+        while !training.is_finished() {
+            let steps = Checkpoint::newest(folder.path()).unwrap().manifest.env_steps;
+            assert!(steps >= before, "{steps} after {before}");
+            before = steps;
+        }
+    });
+}
+
 #[test]
 fn a_half_written_checkpoint_is_neither_used_nor_kept() {
     let folder = Folder::new("half");

@@ -80,12 +80,13 @@ pub(super) fn unsupported(config: &TrainConfig, env: &EnvKernels) -> Option<Stri
     refused.or_else(of_policies).or_else(|| (!fits(config)).then(|| together.into()))
 }
 
-/// Whether the networks that act and a warp's rows have room in the shared memory of a block.
+/// Whether the networks that act and a warp's rows (`MultiAgentRows` in collect_multi_agent.cu) have room in the shared
+/// memory of a block.
 fn fits(config: &TrainConfig) -> bool {
     let (first, policies) = (&config.policies[0], config.policies.len());
     let inputs = first.group(&config.spec).observation_width();
     let together = together(config);
-    let slots = |plan: &PolicyPlan| plan.n_agents().next_multiple_of((16 / together).max(1));
+    let slots = |plan: &PolicyPlan| plan.n_agents().next_multiple_of(16 / together);
     let slots: usize = config.policies.iter().map(slots).sum();
     let rounds = slots.div_ceil(32 / together);
     // Observations and outputs of a round, and observations before they are normalised.

@@ -12,10 +12,11 @@ use warp_sample::ActionLayout;
 const MOST_OUTPUTS: usize = 8;
 /// Inputs at most, so that a tile's rows fit into shared memory beside the layers and products have columns for them.
 const MOST_INPUTS: usize = 31;
-/// Shared memory of a block on GPUs of generation 9, in bytes; of a network's block, what is there for each minibatch (two
-/// sums of eight warps, in f64, and two factors), and what is beside that.
+/// Shared memory of a block on GPUs of generation 9, in bytes.
 pub(super) const MOST_SHARED: usize = 227 << 10;
-const BYTES_OF_UPDATE: usize = 2 * 8 * 8 + 2 * 4;
+/// What of it an update needs for each minibatch: two sums of eight warps, in f64, and two factors.
+const BYTES_OF_MINIBATCH: usize = 2 * 8 * 8 + 2 * 4;
+/// What it needs beside those and its network.
 const BESIDE: usize = 4 << 10;
 /// Heads that a stored row has room for, and choices of one.
 const MOST_HEADS: usize = 4;
@@ -110,7 +111,7 @@ fn most_updates(config: &TrainConfig, plan: &PolicyPlan) -> usize {
     // What tiles leave takes as much room in turn: where two blocks share it, these are the most that fit with any network.
     let most = if blocks > 1 { 512 } else { usize::MAX };
     let room = (MOST_SHARED / blocks).saturating_sub(network_bytes(&plan.config, inputs) + BESIDE);
-    most.min(room / BYTES_OF_UPDATE)
+    most.min(room / BYTES_OF_MINIBATCH)
 }
 
 /// Shared memory of a network: weights in half precision, biases, gains and shifts. Twin of `NetShared` (net.cuh).
