@@ -274,9 +274,7 @@ kernel_args! {
         state: &[WideState], sampled: i32, first: u32, rows: u32, few_outs: &[f32], few_rows: u32,
         tiles: u32, biases: &[f32], biases_tower: u32, outs: &mut [f32],
     }
-    pub(super) struct TiledGradientsArgs {
-        state: &[WideState], first: u32, rows: u32, outs: &[f32], to: &mut [u8], to_tower: u64,
-    }
+    pub(super) struct TiledLossesArgs { losses: {LossesArgs}, to: &mut [u8], to_tower: u64 }
     /// A layer forward or back: x has `parts` blocks a row, y so many columns; whether x are gradients of the outputs.
     pub(super) struct TiledLayerArgs {
         state: &[WideState], sampled: i32, first: u32, rows: u32, parts: u32,
@@ -389,7 +387,7 @@ const NETWORKS: [CStruct; 22] = [
     TiledStoreObsArgs::ARGS,
     TiledGatherArgs::ARGS,
     TiledSumArgs::ARGS,
-    TiledGradientsArgs::ARGS,
+    TiledLossesArgs::ARGS,
     TiledLayerArgs::ARGS,
     TiledNormArgs::ARGS,
     TiledNormBackArgs::ARGS,

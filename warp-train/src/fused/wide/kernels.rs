@@ -57,13 +57,15 @@ kernels! {
     /// The second.
     TensorWeightsKernels { tensor_weights }
     /// What goes into layers on tensor cores and comes out of them.
-    TiledRowKernels { tiled_pack, tiled_store_obs, tiled_gather, tiled_sum, tiled_gradients }
+    TiledRowKernels { tiled_pack, tiled_store_obs, tiled_gather, tiled_sum }
     /// Those layers forward ..
     TiledForwardKernels { tiled_forward, tiled_forward_narrow }
     /// .. the last hidden one of them with few outputs ..
     TiledLastKernels { tiled_last, tiled_last_narrow }
     /// .. or the output layer ..
     TiledOutputsKernels { tiled_outputs }
+    /// .. what their outputs are worth ..
+    TiledLossKernels { tiled_losses }
     /// .. and back ..
     TiledBackKernels { tiled_back, tiled_back_narrow }
     /// .. between what is normalised ..

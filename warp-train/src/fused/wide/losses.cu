@@ -86,8 +86,9 @@ __device__ inline void wide_sum_samples(double (&sums)[5]) {
 #endif
 }
 
-// Gradients of the outputs of samples `first`.., in place, and the blocks' sums from `parts_at` on.
-extern "C" __global__ __launch_bounds__(256, P_LANES > 1 ? 3 : 1) void wide_losses(const LossesArgs a) {
+// Turns the outputs of the block's samples into their gradients, which `give` is told the place of, and leaves the sums of
+// their losses.
+template <class Give> __device__ inline void wide_block_losses(const LossesArgs& a, Give give) {
     __shared__ __align__(16) WideNearRows near;
     unsigned int first = blockIdx.x * WIDE_OF_LOSSES, own = threadIdx.x / P_LANES, i = first + own;
     int lane = threadIdx.x % P_LANES;
@@ -97,7 +98,8 @@ extern "C" __global__ __launch_bounds__(256, P_LANES > 1 ? 3 : 1) void wide_loss
     unsigned int here = n > first ? n - first : 0u;
     here = here < WIDE_OF_LOSSES ? here : WIDE_OF_LOSSES;
     if constexpr (WIDE_LOSSES_NEAR) wide_fetch_rows(a, outs, from + first, here, near);
-    float* out = (WIDE_LOSSES_NEAR ? near.outs : outs) + own * (P_OUT + 1);
+    float* rows = WIDE_LOSSES_NEAR ? near.outs : outs;
+    float* out = rows + own * (P_OUT + 1);
     unsigned int cell = 0;
     WideKnown known;
     if (i < n) {
@@ -111,14 +113,11 @@ extern "C" __global__ __launch_bounds__(256, P_LANES > 1 ? 3 : 1) void wide_loss
         wide_sample_loss<true, true, P_LANES>(a.from, a.settings, known, cell, mask, out, a.parameters,
                                               sums, lane);
     } else if (i < a.rows) {
-        // A tensor library takes all rows.
+        // A tensor library takes all rows, and so do layers on tensor cores up to full tiles.
         for (int o = lane; o <= P_OUT; o += P_LANES) out[o] = 0.0f;
     }
-    if constexpr (WIDE_LOSSES_NEAR) {
-        __syncthreads();
-        unsigned int rows = a.rows > first ? a.rows - first : 0u;
-        wide_copy_outs(near.outs, outs, rows < WIDE_OF_LOSSES ? rows : WIDE_OF_LOSSES);
-    }
+    __syncthreads();
+    give(first, rows);
     wide_sum_samples(sums);
     if (threadIdx.x != 0) return;
     #pragma unroll

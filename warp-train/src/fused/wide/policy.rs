@@ -135,7 +135,7 @@ pub(in super::super) struct WidePolicy {
     pub(super) update: UpdateKernels,
     /// Layers one by one, where towers do not run as a whole.
     pub(super) by_layer: Option<ByLayer>,
-    /// Losses of outputs in memory, where whole networks do not compute theirs.
+    /// Losses of outputs in memory, where neither whole networks nor `tiled` compute theirs.
     pub(super) losses: Option<LossKernels>,
     /// What normalises hidden layers that run one by one, but for those of `tiled`.
     pub(super) norms: Option<Norms>,
@@ -194,7 +194,7 @@ impl WidePolicy {
         let (general, update) = (GeneralKernels::of(module)?, UpdateKernels::of(&modules[1])?);
         let device = kernels.device();
         let spread = WideSpread::new(device, &modules[modules.len() - 1])?;
-        let (tiled, losses_of_tiled) = tiled(kernels, &path, &towers, module, &sizes)?.unzip();
+        let tiled = tiled(kernels, &path, &towers, module, &sizes)?;
         let width = network.observation_width();
         let normaliser =
             WideNormaliser::new(device, module, &plan, width, &sizes, config.world.size())?;
@@ -230,7 +230,7 @@ impl WidePolicy {
             kernels: general,
             update,
             by_layer: by_layer(module, &path)?,
-            losses: losses_of_tiled.or(losses(&modules[1], &path)?),
+            losses: losses(&modules[1], &path)?,
             norms,
             few,
             fused: fused(&modules, &path)?,
@@ -420,23 +420,22 @@ fn whole_rollout(kernels: &Kernels, unit: Source) -> Result<TensorRolloutKernels
     TensorRolloutKernels::of(&compile(kernels, &[unit], Build::Parity)?[0])
 }
 
-/// What runs layers one by one on tensor cores, and the losses of their outputs, if that is the way, of `units`.
+/// What runs layers one by one on tensor cores, if that is the way, of `units`.
 fn tiled(
     kernels: &Kernels,
     path: &NetworkPath,
     units: &[Vec<Source>],
     general: &Module,
     sizes: &Sizes,
-) -> Result<Option<(TiledNetwork, LossKernels)>> {
+) -> Result<Option<TiledNetwork>> {
     let (NetworkPath::Tiled(shape), [units]) = (path, units) else { return Ok(None) };
     let modules = compile(kernels, units, Build::Release)?;
-    let Some((layers, [losses, norm @ ..])) = modules.split_first_chunk::<6>() else {
+    let Some((own, norm)) = modules.split_first_chunk() else {
         return Err(Error::Invalid("kernels of layers on tensor cores are missing".into()));
     };
     let rows = sizes.chunk.max(sizes.part);
     let device = kernels.device();
-    let tiled = TiledNetwork::new(device, shape.clone(), rows, general, layers, norm.first())?;
-    Ok(Some((tiled, LossKernels::of(losses)?)))
+    TiledNetwork::new(device, shape.clone(), rows, general, own, norm.first()).map(Some)
 }
 
 /// What says how a policy's objective changes, if it does.

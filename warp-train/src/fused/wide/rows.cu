@@ -56,27 +56,26 @@ __device__ inline void wide_evaluate_head(const float* out, const unsigned char*
                                           WideDistribution& row) {
     constexpr int size = P_HEAD_SIZE;
     float(&p)[size] = found.p[h], (&log_p)[size] = found.log_p[h], max = WIDE_NONE, sum = 0.0f, entropy = 0.0f;
-    bool allowed[size];
     #pragma unroll
     for (int j = 0; j < size; ++j) {
-        allowed[j] = mask == 0 || mask[j] != 0;
-        log_p[j] = out[j];
-        float logit = allowed[j] ? log_p[j] : WIDE_NONE;
-        max = logit > max ? logit : max;
+        log_p[j] = mask == 0 || mask[j] != 0 ? out[j] : WIDE_NONE;
+        max = log_p[j] > max ? log_p[j] : max;
     }
     #pragma unroll
     for (int j = 0; j < size; ++j) {
-        p[j] = allowed[j] ? warp_exp(log_p[j] - max) : 0.0f;
+        p[j] = log_p[j] > WIDE_NONE ? warp_sample_exp(log_p[j] - max) : 0.0f;
         sum += p[j];
     }
-    float log_sum = warp_ln(sum);
+    float log_sum = warp_sample_ln(sum), chosen = WIDE_NONE;
     #pragma unroll
     for (int j = 0; j < size; ++j) {
-        p[j] = p[j] / sum;
+        p[j] = warp_sample_ratio(p[j], sum);
         log_p[j] = log_p[j] - max - log_sum;
-        if (allowed[j] && p[j] > 0.0f) entropy -= p[j] * log_p[j];
-        if (allowed[j] && j == found.action[h]) row.log_prob += log_p[j];
+        if (p[j] > 0.0f) entropy -= p[j] * log_p[j];
+        if (j == found.action[h]) chosen = log_p[j];
     }
+    // A choice that the mask forbids counts for nothing.
+    if (chosen > WIDE_NONE) row.log_prob += chosen;
     row.entropy += found.entropy[h] = entropy;
 }
 

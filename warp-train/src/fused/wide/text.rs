@@ -46,6 +46,7 @@ const UPDATE: [&str; 3] = [include_str!("copies.cu"), MINIBATCHES, include_str!(
 pub(super) const MINIBATCHES: &str = include_str!("minibatches.cu");
 /// Losses of outputs that layers one by one have left in memory.
 const LOSSES: &str = include_str!("losses.cu");
+const LAYER_LOSSES: &str = include_str!("layer_losses.cu");
 const PRODUCTS: [&str; 2] = [include_str!("product_single.cu"), include_str!("product_half.cu")];
 const OPERAND: &str = include_str!("operand.cu");
 const GEMM: &str = include_str!("gemm.cu");
@@ -97,7 +98,7 @@ const TILED_UNITS: [&[&str]; 7] = [
     &["\n#define U_KIND 1\n", TILED_WEIGHTS],
     &["\n#define U_KIND 2\n", TILED_WEIGHTS],
     &["\n#define U_KIND 3\n", TILED_WEIGHTS],
-    &[LOSSES],
+    &[LOSSES, include_str!("tiled_losses.cu")],
 ];
 /// Further, of normalised layers.
 const TILED_NORM: &[&str] = &[ROW_MOMENTS, include_str!("tiled_norm.cu")];
@@ -124,8 +125,8 @@ pub(super) fn general(
     let known = u8::from(!path.shapes().is_empty());
     let rows = format!("{rows}\n#define P_KNOWN {known}\n");
     let others = ranks::text(&config.world) + &shards::text(config.shards().here);
-    let losses = if has_exact_losses(path) { LOSSES } else { "" };
-    let update = [&*rows, &UPDATE.join("\n"), losses, &others].concat();
+    let losses = if has_exact_losses(path) { [LOSSES, LAYER_LOSSES] } else { [""; 2] }.concat();
+    let update = [&*rows, &UPDATE.join("\n"), &losses, &others].concat();
     let (mut text, mut learns) = (rows.clone() + &GENERAL.join("\n"), None);
     if network.has_norms() {
         text += ROW_MOMENTS;
@@ -356,6 +357,7 @@ mod tests {
         let units = [&tensor[..], &[TENSOR_ROLLOUT, TILED_NORM], &TILED_UNITS].concat().concat();
         let others = [
             GEMM,
+            LAYER_LOSSES,
             layer_norm::TEXT,
             spread::TEXT,
             ACT_FEW,

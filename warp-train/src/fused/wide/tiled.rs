@@ -5,12 +5,12 @@
 //! networks.
 
 use super::args::{
-    TiledGatherArgs, TiledGradientsArgs, TiledLayerArgs, TiledPackArgs, TiledStoreObsArgs,
+    LossesArgs, TiledGatherArgs, TiledLayerArgs, TiledLossesArgs, TiledPackArgs, TiledStoreObsArgs,
     TiledSumArgs, TiledWeightsArgs,
 };
 use super::kernels::{
-    TiledBackKernels, TiledForwardKernels, TiledLastKernels, TiledOutputsKernels, TiledRowKernels,
-    TiledWeightsKernels,
+    TiledBackKernels, TiledForwardKernels, TiledLastKernels, TiledLossKernels, TiledOutputsKernels,
+    TiledRowKernels, TiledWeightsKernels,
 };
 use super::policy::{Rows, WidePolicy};
 use super::tiled_norm::TiledNorms;
@@ -49,6 +49,7 @@ struct TiledKernels {
     rows: TiledRowKernels,
     forward: TiledForwardKernels,
     outputs: Outputs,
+    losses: TiledLossKernels,
     back: TiledBackKernels,
     weights: TiledWeightsKernels,
 }
@@ -96,7 +97,8 @@ pub(super) struct Matrices<'a> {
 }
 
 impl TiledNetwork {
-    /// With room for `rows`; kernels are those of `general`, of the six units for layers, and of the one that normalises them, if something does.
+    /// With room for `rows`; kernels are those of `general`, of the seven units for layers, and of the one that normalises them,
+    /// if something does.
     ///
     /// # Errors
     /// Too little memory.
@@ -105,7 +107,7 @@ impl TiledNetwork {
         shape: TiledShape,
         rows: usize,
         general: &Module,
-        [forward, back, weights @ ..]: &[Module; 6],
+        [forward, back, weights @ .., losses]: &[Module; 7],
         norm: Option<&Module>,
     ) -> Result<Self> {
         let rows = rows.next_multiple_of(BLOCK_ROWS);
@@ -124,6 +126,7 @@ impl TiledNetwork {
                     true => Outputs::LastHidden(TiledLastKernels::of(forward)?),
                     false => Outputs::Layer(TiledOutputsKernels::of(forward)?),
                 },
+                losses: TiledLossKernels::of(losses)?,
                 back: TiledBackKernels::of(back)?,
                 weights: TiledWeightsKernels::of(weights)?,
             },
@@ -168,6 +171,13 @@ impl TiledNetwork {
             _ => rows * columns.div_ceil(WIDE),
         };
         Launch::over(32 * warps, 256)
+    }
+
+    /// Gradients of the outputs in memory, and sums of `losses`.
+    pub(super) fn losses(&self, losses: LossesArgs<'_>, launch: &Launch) -> Result<()> {
+        let Matrices { of: to, tower, .. } = self.gradients_of(self.hidden.len());
+        let args = TiledLossesArgs { losses, to, to_tower: tower as u64 };
+        Ok(self.kernels.losses.tiled_losses.launch(launch, &[args.arg()])?)
     }
 
     fn towers_of<'a>(&self, of: &'a DeviceArray, columns: usize) -> Matrices<'a> {
@@ -309,22 +319,10 @@ impl WidePolicy {
         Ok(tiled.kernels.rows.tiled_sum.launch(&launch, &[args.arg()])?)
     }
 
-    /// From gradients in `outs` to those of weights, for the samples from `first` on.
+    /// From gradients of the outputs to those of weights, for the samples from `first` on.
     pub(super) fn tiled_backward(&self, tiled: &TiledNetwork, first: usize) -> Result<()> {
         let (a, chunk) = (&self.arrays, self.sizes.chunk);
         let depth = tiled.hidden.len();
-        let outputs = tiled.gradients_of(depth);
-        let args = TiledGradientsArgs {
-            state: &a.state,
-            first: first as u32,
-            rows: chunk as u32,
-            outs: &a.outs,
-            to: outputs.of,
-            to_tower: outputs.tower as u64,
-        };
-        let columns = outputs.columns * tiled.shape.towers.len();
-        let launch = TiledNetwork::over_rows(chunk, columns);
-        tiled.kernels.rows.tiled_gradients.launch(&launch, &[args.arg()])?;
         let rows = Rows { x: &a.obs, at: 0, sampled: true, first, rows: chunk };
         let kernels = &tiled.kernels.back;
         for l in (0..=depth).rev() {

@@ -1,4 +1,4 @@
-// What goes into the layers and comes out of them, as blocks of halves: weights, inputs, gradients of outputs.
+// What goes into the layers, as blocks of halves: weights and inputs; and outputs of towers with few.
 
 // Images of all weights, and their biases, gains and shifts, from the parameters; a block takes 64 by 64 weights of a
 // layer.
@@ -129,20 +129,4 @@ extern "C" __global__ __launch_bounds__(256) void wide_tiled_sum(const TiledSumA
     for (int c = 0; c < 8; ++c) {
         if (u_real(tower, c) >= 0) outs[c] = sums[c];
     }
-}
-
-// Gradients of all towers' outputs, from `outs`, f32 [rows, P_OUT + 1]. Columns in a tower's gap are kept: their sums
-// are gradients, too.
-extern "C" __global__ __launch_bounds__(256) void wide_tiled_gradients(const TiledGradientsArgs a) {
-    UEight at(U_TOWERS * U_COLUMNS);
-    unsigned int rows = wide_present(a.state, 1, a.first, a.rows);
-    if (at.row >= (rows + U_ROWS - 1) / U_ROWS * U_ROWS) return;
-    unsigned int tower = at.column / U_COLUMNS, column = at.column % U_COLUMNS;
-    if (column >= u_output_blocks(tower) * 64) return;
-    unsigned int real = u_places[tower][U_DEPTH].n_out + u_heads[tower].gap;
-    const float* from = a.outs + (unsigned long long)at.row * (P_OUT + 1) + u_heads[tower].column + column;
-    float x[8];
-    #pragma unroll
-    for (unsigned int k = 0; k < 8; ++k) x[k] = at.row < rows && column + k < real ? from[k] : 0.0f;
-    u_store(a.to + tower * a.to_tower + u_at(at.row, column, U_COLUMNS / 64), x);
 }

@@ -237,7 +237,7 @@ impl WidePolicy {
             self.update.gather.launch(&launch, &[args.arg()])?;
             self.layers(&Rows { x: gathered, at: 0, sampled: true, first, rows })?;
         }
-        let args = LossesArgs {
+        let losses = LossesArgs {
             settings: &a.settings,
             state,
             order,
@@ -250,7 +250,10 @@ impl WidePolicy {
             parts_at: losses_at as u32,
         };
         let launch = Launch::over(rows * text::lanes(&self.plan), 256);
-        self.loss_kernels()?.losses.launch(&launch, &[args.arg()])?;
+        match &self.tiled {
+            Some(tiled) => tiled.losses(losses, &launch)?,
+            None => self.loss_kernels()?.losses.launch(&launch, &[losses.arg()])?,
+        }
         match (&self.foreign, &self.tiled) {
             (Some(foreign), _) => {
                 foreign.borrow_mut().backward(&a.outs, &a.partial, first > 0)?;
