@@ -118,7 +118,7 @@ __device__ inline void wide_few_look(const ActFewArgs& a, const WidePlaces* plac
             if (e >= WIDE_FEW * P_WIDTH) continue;
             bool there = first + e / P_WIDTH < rows;
             inputs[e] = !there ? 0.0f : normalises ? scaled[i] : x[i];
-            if (there) a.seen.obs[first_cell * P_WIDTH + e] = inputs[e];
+            if (there) wide_keep_obs(a.seen.obs, first_cell + e / P_WIDTH, e % P_WIDTH, inputs[e]);
         }
     }
     for (unsigned int e = threadIdx.x; e < WIDE_FEW * P_MASK; e += WIDE_FEW_THREADS) {

@@ -57,8 +57,9 @@ pub(super) struct Sizes {
     pub(super) foreign: bool,
     /// Whether whole towers run in fp32, and nothing is kept between their layers.
     pub(super) fused: bool,
-    /// Whether layers run on tensor cores one by one, and what is kept between them is theirs.
-    pub(super) tiled: bool,
+    /// Halves of a row of observations where layers run on tensor cores one by one, and what is kept between them is theirs;
+    /// else 0.
+    pub(super) tiled_width: usize,
     /// Blocks that take what agents see into its moments while they act, at most; 0 where that is done apart.
     pub(super) obs_blocks: usize,
 }
@@ -87,8 +88,10 @@ impl Sizes {
             NetworkPath::Tiled(shape) => KEPT_BYTES / shape.row_bytes(),
             _ => rows_by_layer(network),
         };
-        let tiled = matches!(path, NetworkPath::Tiled(_));
-        let tile_rows = if tiled { BLOCK_ROWS } else { TILE_ROWS };
+        let (tile_rows, tiled_width) = match path {
+            NetworkPath::Tiled(shape) => (BLOCK_ROWS, shape.kept_width()),
+            _ => (TILE_ROWS, 0),
+        };
         let chunk = match kept {
             None if fused || !shapes.is_empty() => minibatch,
             kept => kept.map_or(at_once, |bytes| KEPT_BYTES / bytes * TILE_ROWS),
@@ -125,9 +128,14 @@ impl Sizes {
             mask,
             foreign,
             fused,
-            tiled,
+            tiled_width,
             obs_blocks: if path.sums_obs(plan) { MOST_A_PROCESSOR * multiprocessors } else { 0 },
         }
+    }
+
+    /// Whether layers run on tensor cores one by one.
+    pub(super) fn is_tiled(&self) -> bool {
+        self.tiled_width > 0
     }
 
     /// Chunks of a minibatch.
@@ -267,9 +275,11 @@ impl Arrays {
         let (width, layout) = (network.observation_width(), &plan.layout);
         let discrete = !layout.head_sizes().is_empty();
         let per_action = layout.action_width();
+        // Floats, or as many as hold a row of halves.
+        let kept = if sizes.is_tiled() { sizes.tiled_width / 2 } else { width };
         let obs = match shapes.first() {
             Some(shape) => make("obs", U8, 2 * shape.observation_width() * cells)?,
-            None => make("obs", F32, (cells + rows) * width)?,
+            None => make("obs", F32, (cells + rows) * kept)?,
         };
         // Activations in fp32: of chunks that are learned from, or of a few rows that act.
         let at_once = match shapes.is_empty() {
@@ -280,11 +290,11 @@ impl Arrays {
         let widest = network.towers.iter().flat_map(|t| &t.hidden).map(|l| l.n_out).max();
         let hidden = |t: usize| {
             let layers = network.towers[t].hidden.iter();
-            let rows = if sizes.foreign || sizes.tiled { 0 } else { at_once };
+            let rows = if sizes.foreign || sizes.is_tiled() { 0 } else { at_once };
             layers.map(|layer| make("hidden", F32, rows * layer.n_out)).collect()
         };
         let d_hidden = || {
-            let own = sizes.foreign || sizes.fused || sizes.tiled || !shapes.is_empty();
+            let own = sizes.foreign || sizes.fused || sizes.is_tiled() || !shapes.is_empty();
             let rows = if own { 0 } else { chunk };
             make("d_hidden", F32, rows * widest.unwrap_or(0))
         };
@@ -315,14 +325,14 @@ impl Arrays {
             n: make("samples", U32, sizes.shards)?,
             cut_count: make("cut_count", U32, rows)?,
             cut_cell: make("cut_cell", U32, slots * rows)?,
-            cut_obs: make("cut_obs", F32, slots * rows * width)?,
+            cut_obs: make("cut_obs", F32, slots * rows * kept)?,
             cut_values: make("cut_values", F32, slots * rows)?,
             sums: make("sums", U32, 2 * SUMS * SUM_BLOCKS)?,
             moments: make("moments", U32, moment_words(plan))?,
             losses: make("losses", U32, LOSS_WORDS * losses)?,
             squares: make("squares", U32, 2 * n.div_ceil(32))?,
             outs: make("outs", F32, at_once * (network.n_outputs + 1))?,
-            gathered: make("gathered", F32, if sizes.tiled { 0 } else { at_once * width })?,
+            gathered: make("gathered", F32, if sizes.is_tiled() { 0 } else { at_once * width })?,
             hidden: (0..network.towers.len()).map(hidden).collect::<Result<_>>()?,
             d_hidden: [d_hidden()?, d_hidden()?],
         })

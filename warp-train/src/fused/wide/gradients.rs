@@ -55,21 +55,26 @@ impl WidePolicy {
         self.pack()
     }
 
+    /// Rows of observations as halves, padded by zeros.
+    fn halves(&self, observations: &[f32], padded: usize) -> Vec<u8> {
+        let (width, precision) = (self.network.observation_width(), self.plan.config.precision);
+        let row = |row: &[f32]| {
+            let halves = row.iter().map(|x| halves::bits(precision, *x));
+            let padding = std::iter::repeat_n(0, padded - width);
+            halves.chain(padding).flat_map(u16::to_le_bytes).collect::<Vec<u8>>()
+        };
+        observations.chunks(width).flat_map(row).collect()
+    }
+
     /// Puts the samples where a rollout would have.
     fn put(&self, given: &Given<'_>) -> Result<()> {
         let (a, from) = (&self.arrays, given.minibatch);
-        match self.tensor.first() {
-            None => put(&a.obs, from.observations, 0.0)?,
-            Some(tower) => {
-                let (width, padded) =
-                    (self.network.observation_width(), tower.shape.observation_width());
-                let precision = self.plan.config.precision;
-                let mut all: Vec<u8> = Vec::new();
-                for row in from.observations.chunks(width) {
-                    all.extend(row.iter().flat_map(|x| halves::bits(precision, *x).to_le_bytes()));
-                    all.resize(all.len() + 2 * (padded - width), 0);
-                }
-                put(&a.obs, &all, 0)?;
+        match (self.tensor.first(), self.sizes.tiled_width) {
+            (None, 0) => put(&a.obs, from.observations, 0.0)?,
+            (None, padded) => put(&a.obs.as_bytes(), &self.halves(from.observations, padded), 0)?,
+            (Some(tower), _) => {
+                let padded = tower.shape.observation_width();
+                put(&a.obs, &self.halves(from.observations, padded), 0)?;
             }
         }
         match from.actions {

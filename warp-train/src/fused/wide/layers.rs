@@ -187,16 +187,17 @@ impl WidePolicy {
 
     /// Runs the network in fp32 on some rows; `outs` then has their outputs and values.
     pub(super) fn layers(&self, rows: &Rows<'_>) -> Result<()> {
+        let at = rows.at * self.network.observation_width();
         if let Some(foreign) = &self.foreign {
             let outs = &self.arrays.outs;
-            return foreign.borrow_mut().forward(rows.x, rows.at, rows.rows, outs, rows.sampled);
+            return foreign.borrow_mut().forward(rows.x, at, rows.rows, outs, rows.sampled);
         }
         if let Some(tiled) = &self.tiled {
             return self.tiled(tiled, rows, &self.arrays.order);
         }
         let Some(by_layer) = &self.by_layer else { return Ok(()) };
         for (t, tower) in self.network.towers.iter().enumerate() {
-            let mut inputs = Inputs { x: rows.x, at: rows.at };
+            let mut inputs = Inputs { x: rows.x, at };
             for (number, (layer, y)) in tower.hidden.iter().zip(&self.arrays.hidden[t]).enumerate()
             {
                 // A normalisation comes before it.

@@ -1,5 +1,17 @@
 // What came of a step.
 
+// Keeps number `column` of row `row` of observations: floats, or, where layers on tensor cores read them, halves, P_KEPT a
+// row, of which those beyond the last number stay zero.
+__device__ inline void wide_keep_obs(float* obs, unsigned long long row, unsigned int column, float x) {
+#if P_KEPT
+    unsigned int half;
+    asm("cvt.rn.satfinite." HALF_PAIR ".f32 %0, %1, %2;" : "=r"(half) : "f"(0.0f), "f"(x));
+    ((unsigned short*)obs)[row * P_KEPT + column] = (unsigned short)half;
+#else
+    obs[row * P_WIDTH + column] = x;
+#endif
+}
+
 // Keeps what came of step t for a row. Where a time limit cut an agent's episode, its last observation is kept in the
 // row's next slot: slots are [P_SLOTS, rows, ...].
 __device__ inline void wide_keep_outcome(const OutcomeArgs& a, const WidePlaces* places, unsigned int t,
@@ -24,6 +36,6 @@ __device__ inline void wide_keep_outcome(const OutcomeArgs& a, const WidePlaces*
     a.cut_cell[slot] = (unsigned int)cell;
     const float* last = place.group->final_obs + place.row * P_WIDTH;
     for (int j = 0; j < P_WIDTH; ++j) {
-        a.cut_obs[slot * P_WIDTH + j] = wide_normalised(last[j], j, a.factors);
+        wide_keep_obs(a.cut_obs, slot, j, wide_normalised(last[j], j, a.factors));
     }
 }

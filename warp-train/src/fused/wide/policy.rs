@@ -114,7 +114,7 @@ pub(super) struct BetweenPasses {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rows<'a> {
     pub(super) x: &'a DeviceArray,
-    /// The first row's place in `x`, in numbers.
+    /// The first row's number in `x`.
     pub(super) at: usize,
     /// Whether rows are samples of a minibatch from number `first` on, which may end earlier.
     pub(super) sampled: bool,

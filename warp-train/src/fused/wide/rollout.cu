@@ -13,12 +13,11 @@ struct WideLook {
     }
 };
 
-// Keeps that before step t; with the first number also whether the agent is in the game. Masks may be wider than observations:
-// then number c also brings the bytes c + P_WIDTH, c + 2 P_WIDTH and so on.
-__device__ inline void wide_keep_look(const WidePlaces* places, unsigned int t, unsigned int rows, unsigned int row,
-                                      unsigned int column, const WideSeen& seen, const WideLook& look) {
+// Keeps whether it may, before step t; with the first number also whether the agent is in the game. Masks may be wider than
+// observations: then number c also brings the bytes c + P_WIDTH, c + 2 P_WIDTH and so on.
+__device__ inline void wide_keep_allowed(const WidePlaces* places, unsigned int t, unsigned int rows, unsigned int row,
+                                         unsigned int column, const WideSeen& seen, const WideLook& look) {
     unsigned long long cell = (unsigned long long)t * rows + row;
-    seen.obs[cell * P_WIDTH + column] = look.x;
     if (column < P_MASK) seen.masks[cell * P_MASK + column] = look.allowed;
     if (P_MASK <= P_WIDTH && (!P_MORTAL || column != 0)) return;
     WidePlace place = wide_place(places, row);
@@ -31,7 +30,8 @@ __device__ inline void wide_keep_look(const WidePlaces* places, unsigned int t, 
 __device__ inline float wide_see(const WidePlaces* places, unsigned int t, unsigned int rows, unsigned int row,
                                  unsigned int column, const WideSeen& seen) {
     WideLook look(places, row, column, seen.factors);
-    wide_keep_look(places, t, rows, row, column, seen, look);
+    wide_keep_obs(seen.obs, (unsigned long long)t * rows + row, column, look.x);
+    wide_keep_allowed(places, t, rows, row, column, seen, look);
     return look.x;
 }
 

@@ -148,7 +148,7 @@ impl WidePolicy {
     }
 
     fn forward_from_rollout(&self, t: usize, first: usize, rows: usize) -> Result<()> {
-        let at = (t * self.sizes.rows + first) * self.network.observation_width();
+        let at = t * self.sizes.rows + first;
         self.layers(&Rows { x: &self.arrays.obs, at, sampled: false, first: 0, rows })
     }
 
@@ -193,8 +193,7 @@ impl WidePolicy {
             }
             for first in (0..cut).step_by(s.part) {
                 let rows = s.part.min(cut - first);
-                let at = first * self.network.observation_width();
-                self.layers(&Rows { x: &a.cut_obs, at, sampled: false, first: 0, rows })?;
+                self.layers(&Rows { x: &a.cut_obs, at: first, sampled: false, first: 0, rows })?;
                 self.take_values(rows, &a.cut_values, first)?;
             }
         } else {

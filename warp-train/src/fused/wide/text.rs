@@ -123,7 +123,11 @@ pub(super) fn general(
     let tanh = is_tanh(config, number);
     let rows = constants(config, number, network) + &ROWS.join("\n");
     let known = u8::from(!path.shapes().is_empty());
-    let rows = format!("{rows}\n#define P_KNOWN {known}\n");
+    let kept = match path {
+        NetworkPath::Tiled(shape) => shape.kept_width(),
+        _ => 0,
+    };
+    let rows = format!("{rows}\n#define P_KNOWN {known}\n#define P_KEPT {kept}\n");
     let others = ranks::text(&config.world) + &shards::text(config.shards().here);
     let losses = if has_exact_losses(path) { [LOSSES, LAYER_LOSSES] } else { [""; 2] }.concat();
     let update = [&*rows, &UPDATE.join("\n"), &losses, &others].concat();

@@ -22,6 +22,9 @@ use warp_core::DType::{F32, U8};
 use warp_data::cuda::{Device, DeviceArray};
 use warp_func::cuda::{DeviceEnvs, KernelArgs, Launch, Module};
 
+/// Rows of which a thread copies eight columns; twin of `U_GATHERED`.
+const GATHERED: usize = 4;
+
 /// The stages of a kernel's ring.
 #[derive(Debug, Clone, Copy)]
 struct Ring {
@@ -158,9 +161,9 @@ impl TiledNetwork {
         Ok(self.kernels.rows.tiled_pack.launch(&Launch::over(blocks * 256, 256), &[args.arg()])?)
     }
 
-    /// A launch with a thread for eight columns of every row.
-    fn over_rows(rows: usize, columns: usize) -> Launch {
-        Launch::over(rows.next_multiple_of(BLOCK_ROWS) * columns / 8, 256)
+    /// A launch with a thread for eight columns of [`GATHERED`] rows.
+    fn over_gathered(rows: usize, columns: usize) -> Launch {
+        Launch::over(rows.next_multiple_of(BLOCK_ROWS) / GATHERED * columns / 8, 256)
     }
 
     /// A launch with a warp for up to 256 columns of a row, or of several rows.
@@ -263,7 +266,7 @@ impl WidePolicy {
             at: rows.at as u64,
             x: &tiled.inputs,
         };
-        let launch = TiledNetwork::over_rows(rows.rows, tiled.inputs_of(0).columns);
+        let launch = TiledNetwork::over_gathered(rows.rows, tiled.inputs_of(0).columns);
         tiled.kernels.rows.tiled_gather.launch(&launch, &[args.arg()])?;
         self.tiled_forward(tiled, rows)
     }
@@ -295,8 +298,9 @@ impl WidePolicy {
         let (inputs, none) = (tiled.inputs_of(depth), tiled.gradients_of(depth));
         let args = self.tiled_layer(tiled, rows, inputs, heads.image, heads, none);
         let tiles = rows.rows.div_ceil(BLOCK_ROWS) * (heads.outputs / BLOCK_COLUMNS);
-        let blocks = (tiles * tiled.shape.towers.len()).min(multiprocessors);
-        let ring = Ring { stages: 6, columns: BLOCK_COLUMNS };
+        // Two share a multiprocessor.
+        let blocks = (tiles * tiled.shape.towers.len()).min(2 * multiprocessors);
+        let ring = Ring { stages: 3, columns: BLOCK_COLUMNS };
         let launch = ring.launch_with(blocks, 4 * BLOCK_ROWS * (BLOCK_COLUMNS + 8));
         Ok(outputs.tiled_outputs.launch(&launch, &[args.arg()])?)
     }

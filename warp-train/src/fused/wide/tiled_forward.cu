@@ -16,7 +16,7 @@ extern "C" __global__ __launch_bounds__(U_THREADS, 1) void wide_tiled_last_narro
 }
 #else
 // outs = x w + b of the output layers.
-extern "C" __global__ __launch_bounds__(U_THREADS, 1) void wide_tiled_outputs(const TiledLayerArgs a) {
-    u_layer<64, 6, U_OUTPUTS>(a);
+extern "C" __global__ __launch_bounds__(U_THREADS, 2) void wide_tiled_outputs(const TiledLayerArgs a) {
+    u_layer<64, 3, U_OUTPUTS>(a);
 }
 #endif

@@ -5,6 +5,9 @@ enum UForm { U_HIDDEN, U_LAST, U_OUTPUTS, U_BACK };
 // Whether a tile takes the place of activations that it is to be multiplied by the slopes of.
 __device__ constexpr bool u_replaces(UForm form) { return form == U_BACK && !U_NORMED; }
 
+// Whether two blocks share a multiprocessor: a tile has few columns, but takes long to store.
+__device__ constexpr bool u_shares(UForm form) { return form == U_OUTPUTS; }
+
 // Whether a tile has only columns beyond its tower's outputs.
 template <int N, UForm FORM> __device__ inline bool u_is_padding(unsigned int tower, unsigned int column) {
     return FORM == U_OUTPUTS && column * N >= u_output_blocks(tower) * 64;
@@ -163,7 +166,7 @@ template <int N, int STAGES, UForm FORM> __device__ inline void u_layer(const Ti
     unsigned long long x_row = (unsigned long long)a.parts * U_BLOCK;
     unsigned long long y_row = (unsigned long long)a.n_out * 256;
     if (threadIdx.x >= U_CONSUMERS) {
-        u_give_registers();
+        if (!u_shares(FORM)) u_give_registers();
         if (threadIdx.x == U_CONSUMERS) {
             typename Ring::Place place;
             for (unsigned int t = blockIdx.x; t < tiles; t += gridDim.x) {
@@ -195,7 +198,7 @@ template <int N, int STAGES, UForm FORM> __device__ inline void u_layer(const Ti
         }
         return;
     }
-    u_take_registers();
+    if (!u_shares(FORM)) u_take_registers();
     int group = threadIdx.x / 128, lane = threadIdx.x % 32;
     bool leads = threadIdx.x % 128 == 0, stored = false;
     typename Ring::Place place;

@@ -51,16 +51,6 @@ extern "C" __global__ __launch_bounds__(256) void wide_tiled_pack(const TiledPac
     biases[2 * layer.out + o0 + threadIdx.x] = o < 0 ? 0.0f : gains[layer.n_out + o];
 }
 
-// A row and 8 of its columns, of matrices of `columns`; rows are so many that blocks are full.
-struct UEight {
-    unsigned int row, column;
-    __device__ inline UEight(unsigned int columns) {
-        unsigned long long i = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x;
-        row = (unsigned int)(i / (columns / 8));
-        column = (unsigned int)(i % (columns / 8)) * 8;
-    }
-};
-
 // What `part` rows from `first` on see before step t, which is stored, too. A warp takes up to 256 numbers, of one row or of
 // several narrow ones, so that its lanes read and store neighbours.
 extern "C" __global__ __launch_bounds__(256) void wide_tiled_store_obs(const TiledStoreObsArgs a) {
@@ -84,7 +74,7 @@ extern "C" __global__ __launch_bounds__(256) void wide_tiled_store_obs(const Til
     for (unsigned int k = 0; k < of_lane; ++k) {
         bool real = row_of(k) < a.part && column_of(k) < P_WIDTH;
         own[lane + 32 * k] = real ? looks[k].x : 0.0f;
-        if (real) wide_keep_look(a.places, a.t, a.rows, a.first + row_of(k), column_of(k), a.seen, looks[k]);
+        if (real) wide_keep_allowed(a.places, a.t, a.rows, a.first + row_of(k), column_of(k), a.seen, looks[k]);
     }
     __syncwarp();
     unsigned int row = first + lane * 8 / columns, column = begin + lane * 8 % columns;
@@ -93,20 +83,35 @@ extern "C" __global__ __launch_bounds__(256) void wide_tiled_store_obs(const Til
     float4 low = ((const float4*)own)[2 * lane], high = ((const float4*)own)[2 * lane + 1];
     float x[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
     u_store(a.x + u_at(row, column, U_INPUTS / 64), x);
+    if (row >= a.part || column >= P_KEPT) return;
+    unsigned long long cell = (unsigned long long)a.t * a.rows + a.first + row;
+    u_store((unsigned char*)a.seen.obs + (cell * P_KEPT + column) * 2, x);
 }
 
-// Rows of observations from number `at` of `obs` on; if sampled, those of samples `first`.. of the minibatch.
+// Rows of a tile that a thread copies eight columns of.
+#define U_GATHERED 4u
+
+// Rows `at`.. of kept observations; if sampled, those of samples `first`.. of the minibatch.
 extern "C" __global__ __launch_bounds__(256) void wide_tiled_gather(const TiledGatherArgs a) {
-    UEight at(U_INPUTS);
+    constexpr unsigned int eights = U_INPUTS / 8, apart = U_ROWS / U_GATHERED;
+    unsigned long long i = (unsigned long long)blockIdx.x * 256 + threadIdx.x;
+    unsigned int column = (unsigned int)(i % eights) * 8, line = (unsigned int)(i / eights);
+    unsigned int first = line / apart * U_ROWS + line % apart;
     unsigned int rows = wide_present(a.state, a.sampled, a.first, a.rows);
-    if (at.row >= (rows + U_ROWS - 1) / U_ROWS * U_ROWS) return;
-    unsigned long long row = at.row;
-    if (a.sampled && at.row < rows) row = a.order[a.state->begin + a.first + at.row];
-    const float* from = a.obs + a.at + row * P_WIDTH + at.column;
-    float x[8];
+    if (first >= (rows + U_ROWS - 1) / U_ROWS * U_ROWS) return;
+    uint4 x[U_GATHERED];
     #pragma unroll
-    for (unsigned int k = 0; k < 8; ++k) x[k] = at.row < rows && at.column + k < P_WIDTH ? from[k] : 0.0f;
-    u_store(a.x + u_at(at.row, at.column, U_INPUTS / 64), x);
+    for (unsigned int k = 0; k < U_GATHERED; ++k) {
+        unsigned int row = first + k * apart;
+        x[k] = make_uint4(0, 0, 0, 0);
+        if (row >= rows || column >= P_KEPT) continue;
+        unsigned long long from = a.sampled ? a.order[a.state->begin + a.first + row] : a.at + row;
+        x[k] = *(const uint4*)((const unsigned short*)a.obs + from * P_KEPT + column);
+    }
+    #pragma unroll
+    for (unsigned int k = 0; k < U_GATHERED; ++k) {
+        *(uint4*)(a.x + u_at(first + k * apart, column, U_INPUTS / 64)) = x[k];
+    }
 }
 
 // `outs`, f32 [rows, P_OUT + 1], from what tiles of columns gave them, [towers, tiles, few_rows, 8].

@@ -105,6 +105,11 @@ impl TiledShape {
         &self.layers[..self.layers.len() - 1]
     }
 
+    /// Halves of a row of observations that is kept: what they are copied by is 16 bytes long.
+    pub(super) fn kept_width(&self) -> usize {
+        self.towers[0].hidden[0].n_in.next_multiple_of(8)
+    }
+
     pub(super) fn heads(&self) -> &TiledLayer {
         &self.layers[self.layers.len() - 1]
     }
