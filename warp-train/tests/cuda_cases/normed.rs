@@ -119,8 +119,24 @@ pub(crate) const NORMED_SMALL: [Case; 10] = [
     ),
 ];
 
-/// Many heads that are alike, with masks: lanes of a warp share a row of outputs.
-pub(crate) const MANY_HEADS: Case = (
-    "many heads",
-    "env_id = \"rice_n\"\nnum_envs = 7\nnum_steps = 5\nhidden = [40]\nnum_minibatches = 1\nupdate_epochs = 1",
-);
+/// Many heads that are alike, with masks: lanes of a warp share a row of outputs, which stay in shared memory unless the
+/// last hidden layer is too wide for that.
+pub(crate) const MANY_HEADS: [Case; 4] = [
+    (
+        "many heads",
+        "env_id = \"rice_n\"\nnum_envs = 7\nnum_steps = 5\nhidden = [40]\nnum_minibatches = 1\nupdate_epochs = 1",
+    ),
+    (
+        "many heads, several tiles of rows that act",
+        "env_id = \"rice_n\"\nnum_envs = 7\nnum_steps = 5\nhidden = [64, 64]\nnum_minibatches = 1\nupdate_epochs = 1",
+    ),
+    (
+        "many heads, one trunk of two parts",
+        "env_id = \"rice_n\"\nnum_envs = 6\nnum_steps = 4\nhidden = [200, 100]\nshared_trunk = true\n\
+         algorithm = \"a2c\"\nactivation = \"relu\"",
+    ),
+    (
+        "many heads, outputs in memory",
+        "env_id = \"rice_n\"\nnum_envs = 5\nnum_steps = 4\nhidden = [64, 256]\nnum_minibatches = 1\nupdate_epochs = 1",
+    ),
+];

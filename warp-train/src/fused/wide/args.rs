@@ -274,7 +274,6 @@ kernel_args! {
         state: &[WideState], sampled: i32, first: u32, rows: u32, few_outs: &[f32], few_rows: u32,
         tiles: u32, biases: &[f32], biases_tower: u32, outs: &mut [f32],
     }
-    pub(super) struct TiledLossesArgs { losses: {LossesArgs}, to: &mut [u8], to_tower: u64 }
     /// A layer forward or back: x has `parts` blocks a row, y so many columns; whether x are gradients of the outputs.
     pub(super) struct TiledLayerArgs {
         state: &[WideState], sampled: i32, first: u32, rows: u32, parts: u32,
@@ -282,6 +281,9 @@ kernel_args! {
         biases_at: u32, biases_tower: u32, y: &mut [u8], y_tower: u64, outs: &mut [f32],
         few: &[u8], few_outs: &mut [f32], few_rows: u32, of_outputs: i32,
     }
+    pub(super) struct TiledDecideArgs { step: {WideStep}, first: u32, part: u32, outputs: {TiledLayerArgs} }
+    /// The output layers, of which y are the gradients.
+    pub(super) struct TiledLossesArgs { losses: {LossesArgs}, outputs: {TiledLayerArgs} }
     pub(super) struct TiledNormArgs {
         state: &[WideState], sampled: i32, first: u32, rows: u32, layer: u32, biases: &[f32],
         biases_tower: u32, sums: &[u8], y: &mut [u8], tower: u64,
@@ -370,7 +372,7 @@ const GENERAL: [CStruct; 35] = [
     DescendArgs::ARGS,
 ];
 
-const NETWORKS: [CStruct; 22] = [
+const NETWORKS: [CStruct; 23] = [
     LayerArgs::ARGS,
     LayerInputsArgs::ARGS,
     LayerWeightsArgs::ARGS,
@@ -387,8 +389,9 @@ const NETWORKS: [CStruct; 22] = [
     TiledStoreObsArgs::ARGS,
     TiledGatherArgs::ARGS,
     TiledSumArgs::ARGS,
-    TiledLossesArgs::ARGS,
     TiledLayerArgs::ARGS,
+    TiledDecideArgs::ARGS,
+    TiledLossesArgs::ARGS,
     TiledNormArgs::ARGS,
     TiledNormBackArgs::ARGS,
     TiledNormSumArgs::ARGS,

@@ -6,7 +6,7 @@ use super::network_path::NetworkPath;
 use super::shared::{SUMS, WideSettings, WideState};
 use super::tensor_shape::{MOST_A_PROCESSOR, TILE_ROWS, TensorShape};
 use super::text::{self, truncation_slots};
-use super::tiled_shape::BLOCK_ROWS;
+use super::tiled_shape::{BLOCK_ROWS, HeadsAtOnce};
 use crate::algorithm::PolicyPlan;
 use crate::config::TrainConfig;
 use crate::error::Result;
@@ -60,6 +60,8 @@ pub(super) struct Sizes {
     /// Halves of a row of observations where layers run on tensor cores one by one, and what is kept between them is theirs;
     /// else 0.
     pub(super) tiled_width: usize,
+    /// How outputs stay in shared memory until it is known what they are worth, if they do.
+    pub(super) heads_at_once: Option<HeadsAtOnce>,
     /// Blocks that take what agents see into its moments while they act, at most; 0 where that is done apart.
     pub(super) obs_blocks: usize,
 }
@@ -88,9 +90,12 @@ impl Sizes {
             NetworkPath::Tiled(shape) => KEPT_BYTES / shape.row_bytes(),
             _ => rows_by_layer(network),
         };
-        let (tile_rows, tiled_width) = match path {
-            NetworkPath::Tiled(shape) => (BLOCK_ROWS, shape.kept_width()),
-            _ => (TILE_ROWS, 0),
+        let (tile_rows, tiled_width, heads_at_once) = match path {
+            NetworkPath::Tiled(shape) => {
+                let heads = shape.heads_at_once(plan, network.n_outputs + 1);
+                (BLOCK_ROWS, shape.kept_width(), heads)
+            }
+            _ => (TILE_ROWS, 0, None),
         };
         let chunk = match kept {
             None if fused || !shapes.is_empty() => minibatch,
@@ -129,6 +134,7 @@ impl Sizes {
             foreign,
             fused,
             tiled_width,
+            heads_at_once,
             obs_blocks: if path.sums_obs(plan) { MOST_A_PROCESSOR * multiprocessors } else { 0 },
         }
     }
@@ -284,8 +290,8 @@ impl Arrays {
         // Activations in fp32: of chunks that are learned from, or of a few rows that act.
         let at_once = match shapes.is_empty() {
             _ if sizes.fused => 0,
-            true => chunk.max(part),
-            false => part,
+            true if sizes.heads_at_once.is_none() => chunk.max(part),
+            _ => part,
         };
         let widest = network.towers.iter().flat_map(|t| &t.hidden).map(|l| l.n_out).max();
         let hidden = |t: usize| {

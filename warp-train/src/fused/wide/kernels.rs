@@ -66,6 +66,8 @@ kernels! {
     TiledOutputsKernels { tiled_outputs }
     /// .. what their outputs are worth ..
     TiledLossKernels { tiled_losses }
+    /// .. what is done by outputs that stay in shared memory ..
+    TiledDecideKernels { tiled_decide }
     /// .. and back ..
     TiledBackKernels { tiled_back, tiled_back_narrow }
     /// .. between what is normalised ..

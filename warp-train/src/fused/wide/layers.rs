@@ -193,7 +193,7 @@ impl WidePolicy {
             return foreign.borrow_mut().forward(rows.x, at, rows.rows, outs, rows.sampled);
         }
         if let Some(tiled) = &self.tiled {
-            return self.tiled(tiled, rows, &self.arrays.order);
+            return self.tiled(tiled, rows);
         }
         let Some(by_layer) = &self.by_layer else { return Ok(()) };
         for (t, tower) in self.network.towers.iter().enumerate() {

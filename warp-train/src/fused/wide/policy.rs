@@ -435,7 +435,9 @@ fn tiled(
     };
     let rows = sizes.chunk.max(sizes.part);
     let device = kernels.device();
-    TiledNetwork::new(device, shape.clone(), rows, general, own, norm.first()).map(Some)
+    let shape = shape.clone();
+    TiledNetwork::new(device, shape, sizes.heads_at_once, rows, general, own, norm.first())
+        .map(Some)
 }
 
 /// What says how a policy's objective changes, if it does.

@@ -50,15 +50,29 @@ template <int LANES> struct WideAlikeHeads {
     int action[n];
 };
 
+// Which of a head's choices the mask allows: a byte each, several of which are read at once.
+struct WideAllowed {
+    static constexpr int bytes = P_HEAD_SIZE % 4 == 0 ? 4 : P_HEAD_SIZE % 2 == 0 ? 2 : 1;
+    unsigned int words[P_HEAD_SIZE / bytes];
+    __device__ inline void read(const unsigned char* mask) {
+        #pragma unroll
+        for (int i = 0; i < P_HEAD_SIZE / bytes; ++i) {
+            words[i] = mask == 0 ? 0xffffffffu : bytes == 4 ? ((const unsigned int*)mask)[i]
+                       : bytes == 2 ? ((const unsigned short*)mask)[i] : mask[i];
+        }
+    }
+    __device__ inline bool operator()(int j) const { return (words[j / bytes] & 0xffu << j % bytes * 8) != 0; }
+};
+
 // Evaluates number h of a lane's heads; adds to the row.
 template <int LANES>
-__device__ inline void wide_evaluate_head(const float* out, const unsigned char* mask, int h, WideAlikeHeads<LANES>& found,
+__device__ inline void wide_evaluate_head(const float* out, const WideAllowed& allowed, int h, WideAlikeHeads<LANES>& found,
                                           WideDistribution& row) {
     constexpr int size = P_HEAD_SIZE;
     float(&p)[size] = found.p[h], (&log_p)[size] = found.log_p[h], max = WIDE_NONE, sum = 0.0f, entropy = 0.0f;
     #pragma unroll
     for (int j = 0; j < size; ++j) {
-        log_p[j] = mask == 0 || mask[j] != 0 ? out[j] : WIDE_NONE;
+        log_p[j] = allowed(j) ? out[j] : WIDE_NONE;
         max = log_p[j] > max ? log_p[j] : max;
     }
     #pragma unroll
@@ -83,15 +97,18 @@ template <int LANES>
 __device__ inline WideDistribution wide_evaluate(const float* out, const float*, const unsigned char* mask,
                                                  const int* actions, const float*, int lane, WideAlikeHeads<LANES>& found) {
     WideDistribution row = {0.0f, 0.0f};
+    WideAllowed allowed[WideAlikeHeads<LANES>::n];
     #pragma unroll
     for (int h = 0; h < WideAlikeHeads<LANES>::n; ++h) {
         int head = lane + h * LANES;
-        if (head < P_ACTION) found.action[h] = actions[head];
+        if (head >= P_ACTION) continue;
+        found.action[h] = actions[head];
+        allowed[h].read(mask ? mask + head * P_HEAD_SIZE : 0);
     }
     #pragma unroll
     for (int h = 0; h < WideAlikeHeads<LANES>::n; ++h) {
-        int head = lane + h * LANES, first = head * P_HEAD_SIZE;
-        if (head < P_ACTION) wide_evaluate_head(out + first, mask ? mask + first : 0, h, found, row);
+        int head = lane + h * LANES;
+        if (head < P_ACTION) wide_evaluate_head(out + head * P_HEAD_SIZE, allowed[h], h, found, row);
     }
     return {wide_sum_lanes<LANES>(row.log_prob), wide_sum_lanes<LANES>(row.entropy)};
 }

@@ -28,16 +28,19 @@ use warp_sample::kernel_text::{SAMPLE_CUH, layout_text};
 const STATE: &str = include_str!("state.cu");
 /// What every text begins with.
 const ROWS: [&str; 3] = [NEXT_KERNEL, STATE, include_str!("rows.cu")];
-const GENERAL: [&str; 6] = [
+const GENERAL: [&str; 7] = [
     include_str!("normalise.cu"),
     CELLS,
     OUTCOME,
+    DECIDE,
     include_str!("rollout.cu"),
     include_str!("selection.cu"),
     include_str!("next_iteration.cu"),
 ];
 /// What is kept of a step.
 const OUTCOME: &str = include_str!("outcome.cu");
+/// What is done.
+const DECIDE: &str = include_str!("decide.cu");
 /// In which order cells are looked through.
 pub(super) const CELLS: &str = include_str!("cells.cu");
 /// Minibatches and steps of the optimiser, a unit of their own.
@@ -98,7 +101,13 @@ const TILED_UNITS: [&[&str]; 7] = [
     &["\n#define U_KIND 1\n", TILED_WEIGHTS],
     &["\n#define U_KIND 2\n", TILED_WEIGHTS],
     &["\n#define U_KIND 3\n", TILED_WEIGHTS],
-    &[LOSSES, include_str!("tiled_losses.cu")],
+    &[
+        LOSSES,
+        DECIDE,
+        include_str!("tiled_heads.cu"),
+        include_str!("tiled_losses.cu"),
+        include_str!("tiled_decide.cu"),
+    ],
 ];
 /// Further, of normalised layers.
 const TILED_NORM: &[&str] = &[ROW_MOMENTS, include_str!("tiled_norm.cu")];
@@ -152,7 +161,8 @@ pub(super) fn general(
         }
         NetworkPath::Tiled(shape) => {
             text += &products(&[]);
-            text += &[HOPPER, &shape.constants(tanh), TILED, TILED_ROWS].join("\n");
+            let heads = shape.heads_at_once(&config.policies[number.index], network.n_outputs + 1);
+            text += &[HOPPER, &shape.constants(tanh, heads), TILED, TILED_ROWS].join("\n");
         }
         NetworkPath::Tensor(_) | NetworkPath::Foreign => {}
     }
@@ -234,7 +244,8 @@ pub(super) fn tiled(
 ) -> Vec<Source> {
     let mut text = constants(config, number, network) + &ROWS.join("\n");
     text += &products(&TiledShape::PRODUCTS);
-    text += &[HOPPER, &shape.constants(is_tanh(config, number)), TILED].join("\n");
+    let heads = shape.heads_at_once(&config.policies[number.index], network.n_outputs + 1);
+    text += &[HOPPER, &shape.constants(is_tanh(config, number), heads), TILED].join("\n");
     let source =
         |unit: &[&str]| with_samplers("wide_tiled.cu", format!("{text}{}", unit.join("\n")));
     let norm = shape.is_normed().then_some(TILED_NORM);
@@ -260,7 +271,7 @@ pub(super) fn lanes_that_act(plan: &PolicyPlan) -> usize {
 }
 
 /// The choices of each head where lanes share heads that are alike, and a lane's fit into registers; else 0.
-fn size_of_many_heads(sizes: &[usize]) -> usize {
+pub(super) fn size_of_many_heads(sizes: &[usize]) -> usize {
     let Some(size) = sizes.first() else { return 0 };
     let are_alike = sizes.len() > MOST_HEADS_OF_A_LANE && sizes.iter().all(|n| n == size);
     let of_lane = size * sizes.len().div_ceil(32);

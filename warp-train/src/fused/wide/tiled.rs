@@ -5,17 +5,19 @@
 //! networks.
 
 use super::args::{
-    LossesArgs, TiledGatherArgs, TiledLayerArgs, TiledLossesArgs, TiledPackArgs, TiledStoreObsArgs,
-    TiledSumArgs, TiledWeightsArgs,
+    LossesArgs, TiledDecideArgs, TiledGatherArgs, TiledLayerArgs, TiledLossesArgs, TiledPackArgs,
+    TiledStoreObsArgs, TiledSumArgs, TiledWeightsArgs,
 };
 use super::kernels::{
-    TiledBackKernels, TiledForwardKernels, TiledLastKernels, TiledLossKernels, TiledOutputsKernels,
-    TiledRowKernels, TiledWeightsKernels,
+    TiledBackKernels, TiledDecideKernels, TiledForwardKernels, TiledLastKernels, TiledLossKernels,
+    TiledOutputsKernels, TiledRowKernels, TiledWeightsKernels,
 };
 use super::policy::{Rows, WidePolicy};
+use super::text;
 use super::tiled_norm::TiledNorms;
 use super::tiled_shape::{
-    BLOCK, BLOCK_COLUMNS, BLOCK_ROWS, FEW, NARROW, TiledLayer, TiledShape, WIDE, columns_of,
+    BLOCK, BLOCK_COLUMNS, BLOCK_ROWS, FEW, HeadsAtOnce, NARROW, TiledLayer, TiledShape, WIDE,
+    columns_of,
 };
 use crate::error::Result;
 use warp_core::DType::{F32, U8};
@@ -53,8 +55,17 @@ struct TiledKernels {
     forward: TiledForwardKernels,
     outputs: Outputs,
     losses: TiledLossKernels,
+    /// Where outputs stay in shared memory until they are dealt with.
+    at_once: Option<AtOnce>,
     back: TiledBackKernels,
     weights: TiledWeightsKernels,
+}
+
+/// What acts on outputs that stay in shared memory, and how they do.
+#[derive(Debug)]
+struct AtOnce {
+    heads: HeadsAtOnce,
+    decide: TiledDecideKernels,
 }
 
 /// Where outputs come from.
@@ -108,6 +119,7 @@ impl TiledNetwork {
     pub(super) fn new(
         device: &Device,
         shape: TiledShape,
+        heads: Option<HeadsAtOnce>,
         rows: usize,
         general: &Module,
         [forward, back, weights @ .., losses]: &[Module; 7],
@@ -120,6 +132,8 @@ impl TiledNetwork {
         let last = &shape.hidden()[shape.hidden().len() - 1];
         let tiles = if shape.makes_outputs() { last.outputs / NARROW } else { 0 };
         let parts = towers * tiles * rows * FEW;
+        let at_once =
+            |heads| -> Result<_> { Ok(AtOnce { heads, decide: TiledDecideKernels::of(losses)? }) };
         let hidden = |layer: &TiledLayer| make("hidden", 2 * towers * rows * layer.outputs);
         Ok(Self {
             kernels: TiledKernels {
@@ -130,6 +144,7 @@ impl TiledNetwork {
                     false => Outputs::Layer(TiledOutputsKernels::of(forward)?),
                 },
                 losses: TiledLossKernels::of(losses)?,
+                at_once: heads.map(at_once).transpose()?,
                 back: TiledBackKernels::of(back)?,
                 weights: TiledWeightsKernels::of(weights)?,
             },
@@ -174,13 +189,6 @@ impl TiledNetwork {
             _ => rows * columns.div_ceil(WIDE),
         };
         Launch::over(32 * warps, 256)
-    }
-
-    /// Gradients of the outputs in memory, and sums of `losses`.
-    pub(super) fn losses(&self, losses: LossesArgs<'_>, launch: &Launch) -> Result<()> {
-        let Matrices { of: to, tower, .. } = self.gradients_of(self.hidden.len());
-        let args = TiledLossesArgs { losses, to, to_tower: tower as u64 };
-        Ok(self.kernels.losses.tiled_losses.launch(launch, &[args.arg()])?)
     }
 
     fn towers_of<'a>(&self, of: &'a DeviceArray, columns: usize) -> Matrices<'a> {
@@ -242,15 +250,58 @@ impl WidePolicy {
             };
             let launch = TiledNetwork::over_parts_of_rows(rows, tiled.inputs_of(0).columns);
             tiled.kernels.rows.tiled_store_obs.launch(&launch, &[args.arg()])?;
-            self.tiled_forward(tiled, &Rows { x: &a.obs, at: 0, sampled: false, first: 0, rows })?;
-            self.decide(step, first, rows)?;
+            let rows_now = Rows { x: &a.obs, at: 0, sampled: false, first: 0, rows };
+            let tiles = self.tiled_hidden(tiled, &rows_now)?;
+            let Some(at_once) = &tiled.kernels.at_once else {
+                self.tiled_outputs(tiled, &rows_now, tiles)?;
+                self.decide(step, first, rows)?;
+                continue;
+            };
+            let args = TiledDecideArgs {
+                step,
+                first: first as u32,
+                part: rows as u32,
+                outputs: self.output_layer(tiled, &rows_now),
+            };
+            let launch = at_once.heads.launch(rows, self.enough_blocks());
+            at_once.decide.tiled_decide.launch(&launch, &[args.arg()])?;
         }
         Ok(())
     }
 
-    /// Runs the network on some rows, which lie in `order` if they are sampled; `outs` then has their
-    /// outputs and values.
-    pub(super) fn tiled(
+    /// Runs the network on some rows; `outs` then has their outputs and values.
+    pub(super) fn tiled(&self, tiled: &TiledNetwork, rows: &Rows<'_>) -> Result<()> {
+        self.tiled_gather(tiled, rows, &self.arrays.order)?;
+        let tiles = self.tiled_hidden(tiled, rows)?;
+        self.tiled_outputs(tiled, rows, tiles)
+    }
+
+    /// Gradients of weights for the samples from `first` on; returns how many blocks left sums of `losses`.
+    pub(super) fn tiled_gradients(
+        &self,
+        tiled: &TiledNetwork,
+        first: usize,
+        losses: LossesArgs<'_>,
+    ) -> Result<usize> {
+        let n = self.sizes.chunk;
+        let rows = Rows { x: &self.arrays.obs, at: 0, sampled: true, first, rows: n };
+        self.tiled_gather(tiled, &rows, losses.order)?;
+        let tiles = self.tiled_hidden(tiled, &rows)?;
+        let launch = match &tiled.kernels.at_once {
+            Some(at_once) => at_once.heads.launch(n, self.enough_blocks()),
+            None => {
+                self.tiled_outputs(tiled, &rows, tiles)?;
+                Launch::over(n * text::lanes(&self.plan), 256)
+            }
+        };
+        let args = TiledLossesArgs { losses, outputs: self.output_layer(tiled, &rows) };
+        tiled.kernels.losses.tiled_losses.launch(&launch, &[args.arg()])?;
+        self.tiled_backward(tiled, first)?;
+        Ok(launch.blocks as usize)
+    }
+
+    /// Brings rows to the layers' inputs; they lie in `order` if they are sampled.
+    fn tiled_gather(
         &self,
         tiled: &TiledNetwork,
         rows: &Rows<'_>,
@@ -267,12 +318,11 @@ impl WidePolicy {
             x: &tiled.inputs,
         };
         let launch = TiledNetwork::over_gathered(rows.rows, tiled.inputs_of(0).columns);
-        tiled.kernels.rows.tiled_gather.launch(&launch, &[args.arg()])?;
-        self.tiled_forward(tiled, rows)
+        Ok(tiled.kernels.rows.tiled_gather.launch(&launch, &[args.arg()])?)
     }
 
-    /// From the layers' inputs to `outs`.
-    fn tiled_forward(&self, tiled: &TiledNetwork, rows: &Rows<'_>) -> Result<()> {
+    /// From the layers' inputs to the outputs of the last hidden one; returns how many tiles of columns that has.
+    fn tiled_hidden(&self, tiled: &TiledNetwork, rows: &Rows<'_>) -> Result<usize> {
         let TiledKernels { forward, outputs, .. } = &tiled.kernels;
         let multiprocessors = self.enough_blocks();
         let depth = tiled.hidden.len();
@@ -293,13 +343,25 @@ impl WidePolicy {
             }
             tiles = layer.outputs / columns;
         }
-        let Outputs::Layer(outputs) = outputs else { return self.tiled_sum(tiled, rows, tiles) };
-        let heads = tiled.shape.heads();
-        let (inputs, none) = (tiled.inputs_of(depth), tiled.gradients_of(depth));
-        let args = self.tiled_layer(tiled, rows, inputs, heads.image, heads, none);
+        Ok(tiles)
+    }
+
+    /// The output layers, with their gradients.
+    fn output_layer<'a>(&'a self, tiled: &'a TiledNetwork, rows: &Rows<'_>) -> TiledLayerArgs<'a> {
+        let (heads, depth) = (tiled.shape.heads(), tiled.hidden.len());
+        let (inputs, gradients) = (tiled.inputs_of(depth), tiled.gradients_of(depth));
+        self.tiled_layer(tiled, rows, inputs, heads.image, heads, gradients)
+    }
+
+    /// From there to `outs`.
+    fn tiled_outputs(&self, tiled: &TiledNetwork, rows: &Rows<'_>, tiles: usize) -> Result<()> {
+        let Outputs::Layer(outputs) = &tiled.kernels.outputs else {
+            return self.tiled_sum(tiled, rows, tiles);
+        };
+        let (args, heads) = (self.output_layer(tiled, rows), tiled.shape.heads());
         let tiles = rows.rows.div_ceil(BLOCK_ROWS) * (heads.outputs / BLOCK_COLUMNS);
         // Two share a multiprocessor.
-        let blocks = (tiles * tiled.shape.towers.len()).min(2 * multiprocessors);
+        let blocks = (tiles * tiled.shape.towers.len()).min(2 * self.enough_blocks());
         let ring = Ring { stages: 3, columns: BLOCK_COLUMNS };
         let launch = ring.launch_with(blocks, 4 * BLOCK_ROWS * (BLOCK_COLUMNS + 8));
         Ok(outputs.tiled_outputs.launch(&launch, &[args.arg()])?)
@@ -324,7 +386,7 @@ impl WidePolicy {
     }
 
     /// From gradients of the outputs to those of weights, for the samples from `first` on.
-    pub(super) fn tiled_backward(&self, tiled: &TiledNetwork, first: usize) -> Result<()> {
+    fn tiled_backward(&self, tiled: &TiledNetwork, first: usize) -> Result<()> {
         let (a, chunk) = (&self.arrays, self.sizes.chunk);
         let depth = tiled.hidden.len();
         let rows = Rows { x: &a.obs, at: 0, sampled: true, first, rows: chunk };

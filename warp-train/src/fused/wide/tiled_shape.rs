@@ -1,9 +1,13 @@
 //! The sizes of layers on tensor cores one by one, as `tiled*.cu` needs to know them.
 
+use super::fused::SharedMemory;
 use super::network::{Layer, Tower, WideNetwork};
+use super::text;
+use crate::algorithm::PolicyPlan;
 use crate::model::LAYER_NORM_EPSILON;
 use std::fmt::Write;
 use std::iter;
+use warp_func::cuda::Launch;
 
 /// Rows of a block of a matrix, and of a tile.
 pub(super) const BLOCK_ROWS: usize = 128;
@@ -25,6 +29,11 @@ const BLOCK_RATE: f64 = 90.0;
 /// Nanoseconds that a weight of a copy of the gradient takes, to be written in pieces of 8 bytes and to be read.
 const COPY_TIME: f64 = 0.025;
 
+/// Rows whose outputs stay in shared memory, groups of four warps that make them, and shared memory that they declare.
+const HEAD_ROWS: usize = 64;
+const HEAD_GROUPS: usize = 4;
+const HEADS_STATIC: usize = 2 << 10;
+
 /// A layer as the kernels see it; places are in bytes of a tower's image, or numbers of its biases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TiledLayer {
@@ -41,6 +50,24 @@ pub(super) struct TiledLayer {
 pub(super) struct NormBlocks {
     pub(super) forward: usize,
     pub(super) back: usize,
+}
+
+/// How outputs stay in shared memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct HeadsAtOnce {
+    /// Of weights, of each group of four warps.
+    pub(super) stages: usize,
+    /// Of a block.
+    shared_bytes: usize,
+}
+
+impl HeadsAtOnce {
+    /// For so many rows.
+    pub(super) fn launch(&self, rows: usize, multiprocessors: usize) -> Launch {
+        let blocks = rows.div_ceil(HEAD_ROWS).min(multiprocessors) as u32;
+        let shared_bytes = self.shared_bytes as u32;
+        Launch { blocks, threads: 512, shared_bytes, cooperative: false }
+    }
 }
 
 /// How the gradient of a layer's weights is divided.
@@ -189,11 +216,36 @@ impl TiledShape {
         WeightTiles { tiles, bytes_per_row: 2 * (BLOCK_ROWS + columns) }
     }
 
+    /// Blocks of 64 outputs of all towers.
+    fn output_blocks(&self) -> usize {
+        let blocks = |tower: &Tower| (tower.heads.n_out + tower.gap).div_ceil(BLOCK_COLUMNS);
+        self.towers.iter().map(blocks).sum()
+    }
+
+    /// Blocks of 64 columns of the last hidden layer that are not all padding.
+    fn output_parts(&self) -> usize {
+        self.towers[0].heads.n_in.div_ceil(BLOCK_COLUMNS)
+    }
+
+    /// How outputs stay in shared memory, `row` of them each, while what they are worth is worked out: where heads are many
+    /// and alike, and if there is room.
+    pub(super) fn heads_at_once(&self, plan: &PolicyPlan, row: usize) -> Option<HeadsAtOnce> {
+        const HALF_BLOCK: usize = BLOCK / 2;
+        let are_many = text::size_of_many_heads(plan.layout.head_sizes()) > 0;
+        let inputs = self.towers.len() * self.output_parts() * HALF_BLOCK;
+        let others = inputs + HEAD_ROWS * 4 * (row | 1);
+        let room = SharedMemory::H200.per_block.checked_sub(others + HEADS_STATIC)?;
+        let stages = (room / (HEAD_GROUPS * HALF_BLOCK)).min(2);
+        let shared_bytes = others + stages * HEAD_GROUPS * HALF_BLOCK;
+        let fits = are_many && !self.makes_outputs() && stages > 0;
+        fits.then_some(HeadsAtOnce { stages, shared_bytes })
+    }
+
     /// Widths of the products that the text needs.
     pub(super) const PRODUCTS: [usize; 4] = [8, 64, 128, 256];
 
     /// What the kernels need to know, as constants.
-    pub(super) fn constants(&self, tanh: bool) -> String {
+    pub(super) fn constants(&self, tanh: bool, heads: Option<HeadsAtOnce>) -> String {
         let mut text = String::from("\n");
         let place = |(real, padded): (&Layer, &TiledLayer), gain: usize| {
             let Layer { n_in, n_out, weight } = real;
@@ -227,6 +279,9 @@ impl TiledShape {
             ("NORM_BACK_BLOCKS", self.norm_blocks().back.to_string()),
             ("WHOLE", u8::from(self.has_whole_parts()).to_string()),
             ("EPSILON", format!("{LAYER_NORM_EPSILON:e}f")),
+            ("HEAD_PARTS", self.output_parts().to_string()),
+            ("HEAD_CHUNKS", self.output_blocks().to_string()),
+            ("HEAD_STAGES", heads.map_or(0, |heads| heads.stages).to_string()),
         ] {
             let _ = writeln!(text, "#define U_{name} {value}");
         }

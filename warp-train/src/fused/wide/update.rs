@@ -227,39 +227,37 @@ impl WidePolicy {
     /// Gradients of a chunk, layer by layer; returns how many blocks of loss sums it left.
     fn gradients(&self, first: usize, order: &DeviceArray, losses_at: usize) -> Result<usize> {
         let (a, rows) = (&self.arrays, self.sizes.chunk);
-        let (state, chunk) = (&a.state, (first as u32, rows as u32));
-        let (obs, gathered) = (&a.obs, &a.gathered);
-        if let Some(tiled) = &self.tiled {
-            self.tiled(tiled, &Rows { x: obs, at: 0, sampled: true, first, rows }, order)?;
-        } else {
-            let args = GatherArgs { state, order, first: chunk.0, rows: chunk.1, obs, gathered };
-            let launch = Launch::over(rows * self.network.observation_width(), 256);
-            self.update.gather.launch(&launch, &[args.arg()])?;
-            self.layers(&Rows { x: gathered, at: 0, sampled: true, first, rows })?;
-        }
         let losses = LossesArgs {
             settings: &a.settings,
-            state,
+            state: &a.state,
             order,
-            first: chunk.0,
-            rows: chunk.1,
+            first: first as u32,
+            rows: rows as u32,
             from: self.samples(),
             parameters: &a.parameters,
             outs: &a.outs,
             parts: &a.losses,
             parts_at: losses_at as u32,
         };
-        let launch = Launch::over(rows * text::lanes(&self.plan), 256);
-        match &self.tiled {
-            Some(tiled) => tiled.losses(losses, &launch)?,
-            None => self.loss_kernels()?.losses.launch(&launch, &[losses.arg()])?,
+        if let Some(tiled) = &self.tiled {
+            return self.tiled_gradients(tiled, first, losses);
         }
-        match (&self.foreign, &self.tiled) {
-            (Some(foreign), _) => {
-                foreign.borrow_mut().backward(&a.outs, &a.partial, first > 0)?;
-            }
-            (None, Some(tiled)) => self.tiled_backward(tiled, first)?,
-            (None, None) => self.backward(first)?,
+        let args = GatherArgs {
+            state: &a.state,
+            order,
+            first: first as u32,
+            rows: rows as u32,
+            obs: &a.obs,
+            gathered: &a.gathered,
+        };
+        let launch = Launch::over(rows * self.network.observation_width(), 256);
+        self.update.gather.launch(&launch, &[args.arg()])?;
+        self.layers(&Rows { x: &a.gathered, at: 0, sampled: true, first, rows })?;
+        let launch = Launch::over(rows * text::lanes(&self.plan), 256);
+        self.loss_kernels()?.losses.launch(&launch, &[losses.arg()])?;
+        match &self.foreign {
+            Some(foreign) => foreign.borrow_mut().backward(&a.outs, &a.partial, first > 0)?,
+            None => self.backward(first)?,
         }
         Ok(launch.blocks as usize)
     }
