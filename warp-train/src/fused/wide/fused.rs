@@ -46,6 +46,11 @@ impl SharedMemory {
         let per_multiprocessor = info.shared_per_multiprocessor as usize;
         Self { per_block: info.shared_per_block as usize, per_multiprocessor }
     }
+
+    /// For each of so many blocks of a multiprocessor, without what is kept back of each.
+    pub(super) fn of_each(self, blocks: usize) -> usize {
+        self.per_multiprocessor / blocks - OWN_BYTES
+    }
 }
 
 /// The sizes of a network's fused kernels.

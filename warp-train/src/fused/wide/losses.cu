@@ -5,15 +5,6 @@
 #define WIDE_OF_LOSSES (256 / P_LANES)
 #define WIDE_LOSSES_NEAR (WIDE_OF_LOSSES * (4 * (P_OUT + 1) + P_MASK) <= 36 * 1024)
 
-// What masks are copied by.
-#if P_MASK % 4 == 0
-typedef unsigned int WideMaskWord;
-#elif P_MASK % 2 == 0
-typedef unsigned short WideMaskWord;
-#else
-typedef unsigned char WideMaskWord;
-#endif
-
 struct WideNearRows {
     float outs[WIDE_LOSSES_NEAR ? WIDE_OF_LOSSES * (P_OUT + 1) : 1];
     unsigned int cells[WIDE_OF_LOSSES];

@@ -9,6 +9,15 @@
 __device__ const int wide_sizes[] = P_SIZES;
 __device__ const int wide_firsts[] = P_FIRSTS;
 
+// What masks are copied by.
+#if P_MASK % 4 == 0
+typedef unsigned int WideMaskWord;
+#elif P_MASK % 2 == 0
+typedef unsigned short WideMaskWord;
+#else
+typedef unsigned char WideMaskWord;
+#endif
+
 // The sum over LANES lanes of a warp that share a row.
 template <int LANES>
 __device__ inline float wide_sum_lanes(float x) {

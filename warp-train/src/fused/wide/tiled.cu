@@ -38,11 +38,14 @@ __device__ inline int u_real(unsigned int tower, int c) {
     return none ? -1 : real;
 }
 
-// Blocks of 64 columns of a tower's outputs that are not all padding: what towers with fewer outputs than others have beyond
-// is neither written nor read.
-__device__ inline unsigned int u_output_blocks(unsigned int tower) {
-    return (u_places[tower][U_DEPTH].n_out + u_heads[tower].gap + 63) / 64;
+// Columns of a tower's outputs, those of a gap among them.
+__device__ inline unsigned int u_output_columns(unsigned int tower) {
+    constexpr unsigned int columns[] = U_OUTPUT_COLUMNS;
+    return columns[tower];
 }
+// Blocks of 64 of them that are not all padding: what towers with fewer outputs than others have beyond is neither written nor
+// read.
+__device__ inline unsigned int u_output_blocks(unsigned int tower) { return (u_output_columns(tower) + 63) / 64; }
 
 // Where 8 columns from `column` on of a row begin in a matrix of so many blocks a row, in bytes.
 __device__ inline unsigned long long u_at(unsigned int row, unsigned int column, unsigned int blocks) {

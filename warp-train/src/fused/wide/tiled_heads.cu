@@ -1,5 +1,6 @@
-// Outputs of all towers for 64 rows at a time, which stay in shared memory: they are taken there by what reads them, since
-// many outputs are worth more than what they are made of. Blocks of four groups of four warps; a group makes 64 outputs at a
+// Outputs of all towers for 32 rows at a time, which stay in shared memory: what reads them takes them there, since many
+// outputs take longer to store than to make. A product's lines are outputs, its columns rows. Blocks of two groups of four
+// warps, two on a multiprocessor, so that one makes outputs while the other goes on with them; a group makes 64 outputs at a
 // time, for which it fetches weights by itself, 64 by 64 of them a stage.
 //
 // Made by further constants: U_HEAD_PARTS blocks of 64 columns of the last hidden layer that are not all padding,
@@ -7,12 +8,16 @@
 
 #if U_HEAD_STAGES
 
-#define U_HEAD_ROWS 64u
-#define U_HEAD_GROUPS 4u
-#define U_HEAD_THREADS 512u
+#define U_HEAD_ROWS 32u
+#define U_HEAD_GROUPS 2u
+#define U_HEAD_THREADS 256u
 // Numbers from a row to the next one: rows of odd length begin in different banks.
 #define U_HEAD_ROW ((P_OUT + 1) | 1)
-#define U_HEAD_PART 8192u
+// Bytes of 64 columns of weights of a chunk, and of a tile.
+#define U_HEAD_WEIGHTS 8192u
+#define U_HEAD_PART (U_HEAD_ROWS * 128)
+// Tiles of a block of rows.
+#define U_HEAD_TILES (U_ROWS / U_HEAD_ROWS)
 
 // One of U_HEAD_CHUNKS.
 struct UHeadChunk {
@@ -39,15 +44,15 @@ struct UHeadWeights {
         UHeadChunk chunk(group + number / U_HEAD_PARTS * U_HEAD_GROUPS);
         const unsigned char* from = a.image + a.image_at + chunk.tower * a.image_tower +
                                     (chunk.column / U_ROWS * a.parts + part) * U_BLOCK + chunk.column % U_ROWS * 128;
-        t_expect(full + stage * 8, U_HEAD_PART);
-        t_bulk(at + stage * U_HEAD_PART, from, U_HEAD_PART, full + stage * 8);
+        t_expect(full + stage * 8, U_HEAD_WEIGHTS);
+        t_bulk(at + stage * U_HEAD_WEIGHTS, from, U_HEAD_WEIGHTS, full + stage * 8);
         ++asked;
     }
     // Waits for the next ones.
     __device__ inline unsigned int wait() const {
         unsigned int stage = made % U_HEAD_STAGES;
         t_wait_barrier(full + stage * 8, made / U_HEAD_STAGES % 2);
-        return at + stage * U_HEAD_PART;
+        return at + stage * U_HEAD_WEIGHTS;
     }
 };
 
@@ -56,22 +61,26 @@ __device__ inline void u_ask_rows(const TiledLayerArgs& a, unsigned int tile, un
     t_expect(full, U_TOWERS * U_HEAD_PARTS * U_HEAD_PART);
     for (unsigned int e = 0; e < U_TOWERS * U_HEAD_PARTS; ++e) {
         unsigned int tower = e / U_HEAD_PARTS, part = e % U_HEAD_PARTS;
-        const unsigned char* from = a.x + tower * a.x_tower + ((unsigned long long)(tile / 2) * a.parts + part) * U_BLOCK;
-        t_bulk(at + e * U_HEAD_PART, from + tile % 2 * U_HEAD_PART, U_HEAD_PART, full);
+        unsigned long long block = (unsigned long long)(tile / U_HEAD_TILES) * a.parts + part;
+        const unsigned char* from = a.x + tower * a.x_tower + block * U_BLOCK + tile % U_HEAD_TILES * U_HEAD_PART;
+        t_bulk(at + e * U_HEAD_PART, from, U_HEAD_PART, full);
     }
 }
 
 // A thread's sums of a chunk, to the tile's outputs.
-__device__ inline void u_keep_heads(const float (&sums)[32], const UHeadChunk& chunk, const float* biases, float* outs) {
-    unsigned int lane = threadIdx.x % 32, row = threadIdx.x % 128 / 32 * 16 + lane / 4;
-    float* to = outs + row * U_HEAD_ROW + u_heads[chunk.tower].column;
+__device__ inline void u_keep_heads(const float (&sums)[16], const UHeadChunk& chunk, const float* biases, float* outs) {
+    unsigned int lane = threadIdx.x % 32;
     #pragma unroll
-    for (unsigned int i = 0; i < 16; ++i) {
-        int c = (int)(chunk.column + i / 2 * 8 + lane % 4 * 2 + i % 2);
+    for (unsigned int e = 0; e < 2; ++e) {
+        int c = (int)(chunk.column + threadIdx.x % 128 / 32 * 16 + lane / 4 + e * 8);
         if (u_real(chunk.tower, c) < 0) continue;
         float bias = biases[c];
-        to[c] = sums[i / 2 * 4 + i % 2] + bias;
-        to[c + 8 * U_HEAD_ROW] = sums[i / 2 * 4 + i % 2 + 2] + bias;
+        float* to = outs + lane % 4 * 2 * U_HEAD_ROW + u_heads[chunk.tower].column + c;
+        #pragma unroll
+        for (unsigned int j = 0; j < 4; ++j) {
+            to[8 * j * U_HEAD_ROW] = sums[4 * j + 2 * e] + bias;
+            to[(8 * j + 1) * U_HEAD_ROW] = sums[4 * j + 2 * e + 1] + bias;
+        }
     }
 }
 
@@ -81,9 +90,9 @@ template <class Use> __device__ inline void u_heads_of_rows(const TiledLayerArgs
     extern __shared__ __align__(1024) unsigned char shared[];
     __shared__ WideWord barriers[1 + U_HEAD_GROUPS * U_HEAD_STAGES];
     constexpr unsigned int x_bytes = U_TOWERS * U_HEAD_PARTS * U_HEAD_PART;
-    constexpr unsigned int weight_bytes = U_HEAD_STAGES * U_HEAD_PART;
+    constexpr unsigned int weight_bytes = U_HEAD_STAGES * U_HEAD_WEIGHTS;
     float* outs = (float*)(shared + x_bytes + U_HEAD_GROUPS * weight_bytes);
-    unsigned int tiles = (rows + U_ROWS - 1) / U_ROWS * 2, group = threadIdx.x / 128;
+    unsigned int tiles = (rows + U_ROWS - 1) / U_ROWS * U_HEAD_TILES, group = threadIdx.x / 128;
     unsigned int own = tiles > blockIdx.x ? (tiles - blockIdx.x + gridDim.x - 1) / gridDim.x : 0;
     unsigned int x = t_shared(shared), x_full = t_shared(barriers);
     UHeadWeights weights(x + x_bytes + group * weight_bytes, x_full + 8 + group * U_HEAD_STAGES * 8, own);
@@ -100,14 +109,14 @@ template <class Use> __device__ inline void u_heads_of_rows(const TiledLayerArgs
         t_wait_barrier(x_full, round);
         for (unsigned int c = group; c < U_HEAD_CHUNKS; c += U_HEAD_GROUPS) {
             UHeadChunk chunk(c);
-            float sums[32];
+            float sums[16];
             t_settle(sums);
             for (unsigned int part = 0; part < U_HEAD_PARTS; ++part) {
-                WideWord left = t_operand(x + (chunk.tower * U_HEAD_PARTS + part) * U_HEAD_PART, 16, 1024, 1);
-                WideWord right = t_operand(weights.wait(), 16, 1024, 1);
+                WideWord left = t_operand(weights.wait(), 16, 1024, 1);
+                WideWord right = t_operand(x + (chunk.tower * U_HEAD_PARTS + part) * U_HEAD_PART, 16, 1024, 1);
                 t_fence();
                 #pragma unroll
-                for (int k = 0; k < 4; ++k) Mma<64>::template both<false>(sums, left + k * 2, right + k * 2, part + k > 0);
+                for (int k = 0; k < 4; ++k) Mma<U_HEAD_ROWS>::template both<false>(sums, left + k * 2, right + k * 2, part + k > 0);
                 t_commit();
                 t_wait<0>();
                 ++weights.made;

@@ -8,15 +8,20 @@ template <unsigned int ROWS, unsigned int THREADS, unsigned int STRIDE>
 __device__ inline void u_give_gradients(const TiledLossesArgs& a, unsigned int tower, unsigned int first, const float* from) {
     unsigned int rows = wide_present(a.losses.state, 1, a.losses.first, a.losses.rows);
     rows = (rows + U_ROWS - 1) / U_ROWS * U_ROWS;
-    unsigned int eights = u_output_blocks(tower) * 8, real = u_places[tower][U_DEPTH].n_out + u_heads[tower].gap;
+    unsigned int eights = u_output_blocks(tower) * 8, real = u_output_columns(tower);
     unsigned char* to = a.outputs.y + tower * a.outputs.y_tower;
     for (unsigned int e = threadIdx.x; e < ROWS * eights; e += THREADS) {
         unsigned int row = e / (8 * eights) * 8 + e % 8, column = e / 8 % eights * 8;
         if (first + row >= rows) continue;
         const float* out = from + row * STRIDE + u_heads[tower].column + column;
-        float x[8];
-        #pragma unroll
-        for (unsigned int k = 0; k < 8; ++k) x[k] = column + k < real ? out[k] : 0.0f;
+        float x[8] = {};
+        if (column + 8 <= real) {
+            #pragma unroll
+            for (unsigned int k = 0; k < 8; ++k) x[k] = out[k];
+        } else {
+            #pragma unroll
+            for (unsigned int k = 0; k < 7; ++k) x[k] = column + k < real ? out[k] : 0.0f;
+        }
         u_store(to + u_at(first + row, column, U_COLUMNS / 64), x);
     }
 }
@@ -40,7 +45,7 @@ __device__ inline void u_sum_losses(double (&sums)[5], double* parts) {
 }
 
 // Outputs, the blocks' sums of losses from `parts_at` on, and gradients of all towers' outputs.
-extern "C" __global__ __launch_bounds__(U_HEAD_THREADS, 1) void wide_tiled_losses(const TiledLossesArgs args) {
+extern "C" __global__ __launch_bounds__(U_HEAD_THREADS, 2) void wide_tiled_losses(const TiledLossesArgs args) {
     const LossesArgs& a = args.losses;
     unsigned int n = wide_present(a.state, 1, a.first, a.rows), from = a.state->begin + a.first;
     unsigned int of_block = U_HEAD_THREADS / P_LANES;

@@ -51,41 +51,71 @@ extern "C" __global__ __launch_bounds__(256) void wide_tiled_pack(const TiledPac
     biases[2 * layer.out + o0 + threadIdx.x] = o < 0 ? 0.0f : gains[layer.n_out + o];
 }
 
-// What `part` rows from `first` on see before step t, which is stored, too. A warp takes up to 256 numbers, of one row or of
-// several narrow ones, so that its lanes read and store neighbours.
+// Keeps bytes `from` to `to` of what a row's agent may do, by a warp, in words that rows begin at multiples of.
+__device__ inline void u_keep_mask(const unsigned char* mask, unsigned char* kept, unsigned int from, unsigned int to) {
+    for (unsigned int at = from + threadIdx.x % 32 * sizeof(WideMaskWord); at < to; at += 32 * sizeof(WideMaskWord)) {
+        *(WideMaskWord*)(kept + at) = *(const WideMaskWord*)(mask + at);
+    }
+}
+
+// What `part` rows from `first` on see before step t, which is kept, too. A warp takes up to 256 numbers, of one row or of
+// several narrow ones, so that its lanes read and store neighbours, and as many bytes of masks; of masks that are wider than
+// all numbers, the last warp of a row takes the rest.
 extern "C" __global__ __launch_bounds__(256) void wide_tiled_store_obs(const TiledStoreObsArgs a) {
     constexpr unsigned int columns = U_INPUTS < 256 ? U_INPUTS : 256, rows = 256 / columns;
-    constexpr unsigned int parts = (U_INPUTS + 255) / 256;
+    constexpr unsigned int parts = (U_INPUTS + 255) / 256, at_once = P_WIDTH % 4 == 0 ? 4 : 1;
     __shared__ __align__(16) float numbers[8][256];
     unsigned int warp = blockIdx.x * 8 + threadIdx.x / 32, lane = threadIdx.x % 32;
     unsigned int first = warp / parts * rows, begin = warp % parts * 256;
     float* own = numbers[threadIdx.x / 32];
-    constexpr unsigned int of_lane = rows * columns / 32;
-    auto row_of = [&](unsigned int k) { return first + (lane + 32 * k) / columns; };
-    auto column_of = [&](unsigned int k) { return begin + (lane + 32 * k) % columns; };
+    constexpr unsigned int of_lane = rows * columns / 32 / at_once;
+    bool normalises = P_NORM_OBS && a.seen.factors[2 * P_WIDTH] != 0.0f;
+    float x[of_lane][at_once] = {};
     // All loads are under way before anything is stored.
-    WideLook looks[of_lane];
     #pragma unroll
     for (unsigned int k = 0; k < of_lane; ++k) {
-        bool real = row_of(k) < a.part && column_of(k) < P_WIDTH;
-        if (real) looks[k] = WideLook(a.places, a.first + row_of(k), column_of(k), a.seen.factors);
+        unsigned int e = (lane + 32 * k) * at_once, row = first + e / columns, column = begin + e % columns;
+        if (row >= a.part || column >= P_WIDTH) continue;
+        WidePlace place = wide_place(a.places, a.first + row);
+        const float* from = place.group->obs + place.row * P_WIDTH + column;
+        if constexpr (at_once == 4) {
+            float4 four = *(const float4*)from;
+            x[k][0] = four.x, x[k][1] = four.y, x[k][2] = four.z, x[k][3] = four.w;
+        } else {
+            x[k][0] = *from;
+        }
     }
     #pragma unroll
     for (unsigned int k = 0; k < of_lane; ++k) {
-        bool real = row_of(k) < a.part && column_of(k) < P_WIDTH;
-        own[lane + 32 * k] = real ? looks[k].x : 0.0f;
-        if (real) wide_keep_allowed(a.places, a.t, a.rows, a.first + row_of(k), column_of(k), a.seen, looks[k]);
+        unsigned int e = (lane + 32 * k) * at_once, row = first + e / columns, column = begin + e % columns;
+        bool scales = normalises && row < a.part && column < P_WIDTH;
+        #pragma unroll
+        for (unsigned int i = 0; i < at_once; ++i) {
+            const float* factors = a.seen.factors + 2 * (column + i);
+            own[e + i] = scales ? wide_scaled(x[k][i], factors[0], factors[1]) : x[k][i];
+        }
+    }
+    for (unsigned int row = first; row < first + rows && row < a.part; ++row) {
+        unsigned long long cell = (unsigned long long)a.t * a.rows + a.first + row;
+        WidePlace place = wide_place(a.places, a.first + row);
+        unsigned int end = begin + 256 < P_MASK && warp % parts < parts - 1 ? begin + 256 : P_MASK;
+        if (P_MASK) {
+            u_keep_mask(place.group->action_mask + place.row * P_MASK, a.seen.masks + cell * P_MASK, begin, end);
+        }
+        if (P_MORTAL && begin == 0 && lane == 0) {
+            a.seen.weights[cell] = place.group->alive ? place.group->alive[place.row] : 1;
+        }
     }
     __syncwarp();
     unsigned int row = first + lane * 8 / columns, column = begin + lane * 8 % columns;
     bool exists = lane * 8 < rows * columns && column < U_INPUTS;
     if (!exists || row >= (a.part + U_ROWS - 1) / U_ROWS * U_ROWS) return;
     float4 low = ((const float4*)own)[2 * lane], high = ((const float4*)own)[2 * lane + 1];
-    float x[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
-    u_store(a.x + u_at(row, column, U_INPUTS / 64), x);
+    float eight[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+    u_store(a.x + u_at(row, column, U_INPUTS / 64), eight);
     if (row >= a.part || column >= P_KEPT) return;
     unsigned long long cell = (unsigned long long)a.t * a.rows + a.first + row;
-    u_store((unsigned char*)a.seen.obs + (cell * P_KEPT + column) * 2, x);
+    u_store((unsigned char*)a.seen.obs + (cell * P_KEPT + column) * 2, eight);
 }
 
 // Rows of a tile that a thread copies eight columns of.

@@ -29,10 +29,12 @@ const BLOCK_RATE: f64 = 90.0;
 /// Nanoseconds that a weight of a copy of the gradient takes, to be written in pieces of 8 bytes and to be read.
 const COPY_TIME: f64 = 0.025;
 
-/// Rows whose outputs stay in shared memory, groups of four warps that make them, and shared memory that they declare.
-const HEAD_ROWS: usize = 64;
-const HEAD_GROUPS: usize = 4;
-const HEADS_STATIC: usize = 2 << 10;
+/// Rows whose outputs stay in shared memory, groups of four warps that make them, and shared memory that they declare, ..
+const HEAD_ROWS: usize = 32;
+const HEAD_GROUPS: usize = 2;
+/// .. two on a multiprocessor.
+const HEAD_BLOCKS: usize = 2;
+const HEADS_STATIC: usize = 1 << 10;
 
 /// A layer as the kernels see it; places are in bytes of a tower's image, or numbers of its biases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,9 +66,9 @@ pub(super) struct HeadsAtOnce {
 impl HeadsAtOnce {
     /// For so many rows.
     pub(super) fn launch(&self, rows: usize, multiprocessors: usize) -> Launch {
-        let blocks = rows.div_ceil(HEAD_ROWS).min(multiprocessors) as u32;
-        let shared_bytes = self.shared_bytes as u32;
-        Launch { blocks, threads: 512, shared_bytes, cooperative: false }
+        let blocks = rows.div_ceil(HEAD_ROWS).min(HEAD_BLOCKS * multiprocessors) as u32;
+        let (threads, shared_bytes) = (128 * HEAD_GROUPS as u32, self.shared_bytes as u32);
+        Launch { blocks, threads, shared_bytes, cooperative: false }
     }
 }
 
@@ -100,7 +102,7 @@ impl TiledShape {
         if !alike || !fit || hidden.is_empty() {
             return None;
         }
-        let columns = towers.iter().map(|tower| tower.heads.n_out + tower.gap).max()?;
+        let columns = towers.iter().map(output_columns).max()?;
         let mut outputs: Vec<_> =
             hidden.iter().map(|width| width.next_multiple_of(BLOCK_ROWS)).collect();
         outputs.push(columns.next_multiple_of(BLOCK_COLUMNS));
@@ -148,7 +150,7 @@ impl TiledShape {
 
     /// Whether the last hidden layer's tiles make their part of towers' outputs: if these are few, and if tiles have activations.
     pub(super) fn makes_outputs(&self) -> bool {
-        let are_few = self.towers.iter().all(|tower| tower.heads.n_out + tower.gap <= FEW);
+        let are_few = self.towers.iter().all(|tower| output_columns(tower) <= FEW);
         are_few && !self.is_normed()
     }
 
@@ -218,8 +220,7 @@ impl TiledShape {
 
     /// Blocks of 64 outputs of all towers.
     fn output_blocks(&self) -> usize {
-        let blocks = |tower: &Tower| (tower.heads.n_out + tower.gap).div_ceil(BLOCK_COLUMNS);
-        self.towers.iter().map(blocks).sum()
+        self.towers.iter().map(|tower| output_columns(tower).div_ceil(BLOCK_COLUMNS)).sum()
     }
 
     /// Blocks of 64 columns of the last hidden layer that are not all padding.
@@ -230,19 +231,20 @@ impl TiledShape {
     /// How outputs stay in shared memory, `row` of them each, while what they are worth is worked out: where heads are many
     /// and alike, and if there is room.
     pub(super) fn heads_at_once(&self, plan: &PolicyPlan, row: usize) -> Option<HeadsAtOnce> {
-        const HALF_BLOCK: usize = BLOCK / 2;
+        // Weights of a stage: 64 outputs by 64 columns.
+        const WEIGHTS: usize = 2 * BLOCK_COLUMNS * BLOCK_COLUMNS;
         let are_many = text::size_of_many_heads(plan.layout.head_sizes()) > 0;
-        let inputs = self.towers.len() * self.output_parts() * HALF_BLOCK;
+        let inputs = self.towers.len() * self.output_parts() * 2 * BLOCK_COLUMNS * HEAD_ROWS;
         let others = inputs + HEAD_ROWS * 4 * (row | 1);
-        let room = SharedMemory::H200.per_block.checked_sub(others + HEADS_STATIC)?;
-        let stages = (room / (HEAD_GROUPS * HALF_BLOCK)).min(2);
-        let shared_bytes = others + stages * HEAD_GROUPS * HALF_BLOCK;
+        let room = SharedMemory::H200.of_each(HEAD_BLOCKS).checked_sub(others + HEADS_STATIC)?;
+        let stages = (room / (HEAD_GROUPS * WEIGHTS)).min(2);
+        let shared_bytes = others + stages * HEAD_GROUPS * WEIGHTS;
         let fits = are_many && !self.makes_outputs() && stages > 0;
         fits.then_some(HeadsAtOnce { stages, shared_bytes })
     }
 
     /// Widths of the products that the text needs.
-    pub(super) const PRODUCTS: [usize; 4] = [8, 64, 128, 256];
+    pub(super) const PRODUCTS: [usize; 5] = [8, HEAD_ROWS, 64, 128, 256];
 
     /// What the kernels need to know, as constants.
     pub(super) fn constants(&self, tanh: bool, heads: Option<HeadsAtOnce>) -> String {
@@ -271,6 +273,7 @@ impl TiledShape {
             ("COLUMNS", self.heads().outputs.to_string()),
             ("PLACES", of_towers(&places)),
             ("HEADS", of_towers(&head)),
+            ("OUTPUT_COLUMNS", of_towers(&|tower| output_columns(tower).to_string())),
             ("TANH", u8::from(tanh).to_string()),
             ("FEW", u8::from(self.makes_outputs()).to_string()),
             ("NORMED", u8::from(self.is_normed()).to_string()),
@@ -287,6 +290,11 @@ impl TiledShape {
         }
         text
     }
+}
+
+/// Columns of a tower's outputs, those of a gap among them.
+fn output_columns(tower: &Tower) -> usize {
+    tower.heads.n_out + tower.gap
 }
 
 /// Columns of a tile of the gradient of weights of so many inputs.
