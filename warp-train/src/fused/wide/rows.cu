@@ -51,37 +51,48 @@ struct WideDistribution {
 
 #if P_HEAD_SIZE
 
-// Where lanes share heads, which are many and have P_HEAD_SIZE choices each: a lane has every LANESth, and what it finds stays
-// in registers.
-template <int LANES> struct WideAlikeHeads {
+// Where lanes share heads, which are many and have P_HEAD_SIZE choices each, a lane has every LANESth: which choices the masks
+// of its heads allow, a byte each, several of which are read at once, and which are chosen.
+template <int LANES> struct WideGivenHeads {
     static constexpr int n = (P_ACTION + LANES - 1) / LANES;
-    float p[n][P_HEAD_SIZE], log_p[n][P_HEAD_SIZE], entropy[n];
-    int action[n];
-};
+    static constexpr int bytes = P_HEAD_SIZE % 4 == 0 ? 4 : P_HEAD_SIZE % 2 == 0 ? 2 : 1, words = P_HEAD_SIZE / bytes;
+    unsigned int allows[n * words], action[n];
 
-// Which of a head's choices the mask allows: a byte each, several of which are read at once.
-struct WideAllowed {
-    static constexpr int bytes = P_HEAD_SIZE % 4 == 0 ? 4 : P_HEAD_SIZE % 2 == 0 ? 2 : 1;
-    unsigned int words[P_HEAD_SIZE / bytes];
-    __device__ inline void read(const unsigned char* mask) {
+    __device__ inline void read(const unsigned char* mask, const int* actions, int lane) {
         #pragma unroll
-        for (int i = 0; i < P_HEAD_SIZE / bytes; ++i) {
-            words[i] = mask == 0 ? 0xffffffffu : bytes == 4 ? ((const unsigned int*)mask)[i]
-                       : bytes == 2 ? ((const unsigned short*)mask)[i] : mask[i];
+        for (int h = 0; h < n; ++h) {
+            int head = lane + h * LANES;
+            if (head >= P_ACTION) continue;
+            action[h] = actions[head];
+            const unsigned char* own = mask + head * P_HEAD_SIZE;
+            #pragma unroll
+            for (int i = 0; i < words; ++i) {
+                allows[h * words + i] = !P_MASK ? 0xffffffffu : bytes == 4 ? ((const unsigned int*)own)[i]
+                                        : bytes == 2 ? ((const unsigned short*)own)[i] : own[i];
+            }
         }
     }
-    __device__ inline bool operator()(int j) const { return (words[j / bytes] & 0xffu << j % bytes * 8) != 0; }
+    // Whether choice j of number h of a lane's heads is allowed.
+    __device__ inline bool operator()(int h, int j) const {
+        return (allows[h * words + j / bytes] & 0xffu << j % bytes * 8) != 0;
+    }
+};
+
+// What a lane finds of them stays in registers.
+template <int LANES> struct WideAlikeHeads {
+    static constexpr int n = WideGivenHeads<LANES>::n;
+    WideGivenHeads<LANES> given;
+    float p[n][P_HEAD_SIZE], log_p[n][P_HEAD_SIZE], entropy[n];
 };
 
 // Evaluates number h of a lane's heads; adds to the row.
 template <int LANES>
-__device__ inline void wide_evaluate_head(const float* out, const WideAllowed& allowed, int h, WideAlikeHeads<LANES>& found,
-                                          WideDistribution& row) {
+__device__ inline void wide_evaluate_head(const float* out, int h, WideAlikeHeads<LANES>& found, WideDistribution& row) {
     constexpr int size = P_HEAD_SIZE;
     float(&p)[size] = found.p[h], (&log_p)[size] = found.log_p[h], max = WIDE_NONE, sum = 0.0f, entropy = 0.0f;
     #pragma unroll
     for (int j = 0; j < size; ++j) {
-        log_p[j] = allowed(j) ? out[j] : WIDE_NONE;
+        log_p[j] = found.given(h, j) ? out[j] : WIDE_NONE;
         max = log_p[j] > max ? log_p[j] : max;
     }
     #pragma unroll
@@ -95,31 +106,30 @@ __device__ inline void wide_evaluate_head(const float* out, const WideAllowed& a
         p[j] = warp_sample_ratio(p[j], sum);
         log_p[j] = log_p[j] - max - log_sum;
         if (p[j] > 0.0f) entropy -= p[j] * log_p[j];
-        if (j == found.action[h]) chosen = log_p[j];
+        if (j == (int)found.given.action[h]) chosen = log_p[j];
     }
     // A choice that the mask forbids counts for nothing.
     if (chosen > WIDE_NONE) row.log_prob += chosen;
     row.entropy += found.entropy[h] = entropy;
 }
 
+// Evaluates what is given.
+template <int LANES>
+__device__ inline WideDistribution wide_evaluate_given(const float* out, int lane, WideAlikeHeads<LANES>& found) {
+    WideDistribution row = {0.0f, 0.0f};
+    #pragma unroll
+    for (int h = 0; h < WideAlikeHeads<LANES>::n; ++h) {
+        int head = lane + h * LANES;
+        if (head < P_ACTION) wide_evaluate_head(out + head * P_HEAD_SIZE, h, found, row);
+    }
+    return {wide_sum_lanes<LANES>(row.log_prob), wide_sum_lanes<LANES>(row.entropy)};
+}
+
 template <int LANES>
 __device__ inline WideDistribution wide_evaluate(const float* out, const float*, const unsigned char* mask,
                                                  const int* actions, const float*, int lane, WideAlikeHeads<LANES>& found) {
-    WideDistribution row = {0.0f, 0.0f};
-    WideAllowed allowed[WideAlikeHeads<LANES>::n];
-    #pragma unroll
-    for (int h = 0; h < WideAlikeHeads<LANES>::n; ++h) {
-        int head = lane + h * LANES;
-        if (head >= P_ACTION) continue;
-        found.action[h] = actions[head];
-        allowed[h].read(mask ? mask + head * P_HEAD_SIZE : 0);
-    }
-    #pragma unroll
-    for (int h = 0; h < WideAlikeHeads<LANES>::n; ++h) {
-        int head = lane + h * LANES;
-        if (head < P_ACTION) wide_evaluate_head(out + head * P_HEAD_SIZE, allowed[h], h, found, row);
-    }
-    return {wide_sum_lanes<LANES>(row.log_prob), wide_sum_lanes<LANES>(row.entropy)};
+    found.given.read(mask, actions, lane);
+    return wide_evaluate_given<LANES>(out, lane, found);
 }
 
 // Turns the outputs of the row last evaluated into their gradient, in place.
@@ -134,7 +144,7 @@ __device__ inline void wide_gradient(float* out, const float*, const unsigned ch
         for (int j = 0; j < P_HEAD_SIZE; ++j) {
             float p = found.p[h][j], log_p = found.log_p[h][j];
             float d = p == 0.0f ? 0.0f : -p * (d_log_prob + d_entropy * (log_p + found.entropy[h]));
-            out[head * P_HEAD_SIZE + j] = j == found.action[h] ? d + d_log_prob : d;
+            out[head * P_HEAD_SIZE + j] = j == (int)found.given.action[h] ? d + d_log_prob : d;
         }
     }
 }
@@ -353,10 +363,14 @@ struct WideKnown {
     float log_prob, value, advantage, target;
 };
 
+__device__ inline float wide_scaled_advantage(float advantage, double mean, double scale) {
+    return (float)(((double)advantage - mean) * scale);
+}
+
 __device__ inline WideKnown wide_known(const WideSamples& from, const WideState* state,
                                        unsigned int cell) {
-    double advantage = ((double)from.advantages[cell] - state->adv_mean) * state->adv_scale;
-    WideKnown known = {from.log_probs[cell], from.values[cell], (float)advantage, from.returns[cell]};
+    float advantage = wide_scaled_advantage(from.advantages[cell], state->adv_mean, state->adv_scale);
+    WideKnown known = {from.log_probs[cell], from.values[cell], advantage, from.returns[cell]};
     return known;
 }
 
@@ -365,21 +379,15 @@ __device__ inline const unsigned char* wide_mask(const WideSamples& from, unsign
     return from.masks + (unsigned long long)cell * P_MASK;
 }
 
-// Turns a sample's outputs into their gradient (times the number of samples), in place; adds to the
-// sums. A tower that ACTS has P_OUT of them, one that VALUES a value behind them. LANES lanes share a sample, and
-// the first of them has what it adds to the sums.
-template <bool ACTS, bool VALUES, int LANES = 1>
-__device__ inline void wide_sample_loss(const WideSamples& from, const WideSettings* settings,
-                                        const WideKnown& known, unsigned int cell,
-                                        const unsigned char* stored, float* out, const float* parameters,
-                                        double (&sums)[5], int lane = 0) {
+// Turns the outputs of a sample of which `now` and `heads` are known into their gradient (times the number of samples), in
+// place; adds to the sums. A tower that ACTS has P_OUT of them, one that VALUES a value behind them. LANES lanes share a
+// sample, and the first of them has what it adds to the sums.
+template <bool ACTS, bool VALUES, int LANES>
+__device__ inline void wide_apply_loss(const WideSettings* settings, const WideKnown& known, const WideDistribution& now,
+                                       const unsigned char* mask, const int* actions, const float* raws, float* out,
+                                       const float* parameters, double (&sums)[5], int lane,
+                                       const WideHeadsOf<LANES>& heads) {
     constexpr int value_at = ACTS ? P_OUT : 0;
-    const unsigned char* mask = P_MASK ? stored : 0;
-    const int* actions = from.actions + (unsigned long long)cell * P_ACTION;
-    const float* raws = from.raws + (unsigned long long)cell * P_ACTION;
-    WideDistribution now = {0.0f, 0.0f};
-    WideHeadsOf<LANES> heads;
-    if (ACTS) now = wide_evaluate<LANES>(out, parameters, mask, actions, raws, lane, heads);
     WideRow row = {now.log_prob, known.log_prob, VALUES ? out[value_at] : 0.0f, known.value,
                    known.advantage, known.target};
     WideLoss loss = wide_loss(settings->cells, row);
@@ -398,4 +406,19 @@ __device__ inline void wide_sample_loss(const WideSamples& from, const WideSetti
         sums[1] += loss.value_loss;
         out[value_at] = settings->vf_coef * loss.d_value;
     }
+}
+
+// The same of a sample that is a cell of the rollout, with the mask that is stored.
+template <bool ACTS, bool VALUES, int LANES = 1>
+__device__ inline void wide_sample_loss(const WideSamples& from, const WideSettings* settings,
+                                        const WideKnown& known, unsigned int cell,
+                                        const unsigned char* stored, float* out, const float* parameters,
+                                        double (&sums)[5], int lane = 0) {
+    const unsigned char* mask = P_MASK ? stored : 0;
+    const int* actions = from.actions + (unsigned long long)cell * P_ACTION;
+    const float* raws = from.raws + (unsigned long long)cell * P_ACTION;
+    WideDistribution now = {0.0f, 0.0f};
+    WideHeadsOf<LANES> heads;
+    if (ACTS) now = wide_evaluate<LANES>(out, parameters, mask, actions, raws, lane, heads);
+    wide_apply_loss<ACTS, VALUES, LANES>(settings, known, now, mask, actions, raws, out, parameters, sums, lane, heads);
 }

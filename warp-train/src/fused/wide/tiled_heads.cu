@@ -67,26 +67,39 @@ __device__ inline void u_ask_rows(const TiledLayerArgs& a, unsigned int tile, un
     }
 }
 
-// A thread's sums of a chunk, to the tile's outputs.
-__device__ inline void u_keep_heads(const float (&sums)[16], const UHeadChunk& chunk, const float* biases, float* outs) {
-    unsigned int lane = threadIdx.x % 32;
-    #pragma unroll
-    for (unsigned int e = 0; e < 2; ++e) {
-        int c = (int)(chunk.column + threadIdx.x % 128 / 32 * 16 + lane / 4 + e * 8);
-        if (u_real(chunk.tower, c) < 0) continue;
-        float bias = biases[c];
-        float* to = outs + lane % 4 * 2 * U_HEAD_ROW + u_heads[chunk.tower].column + c;
+// The two outputs of a chunk that a thread has sums of.
+struct UHeadOutputs {
+    // Where they lie in a row, or -1.
+    int column[2];
+    float bias[2];
+
+    __device__ inline UHeadOutputs(const TiledLayerArgs& a, const UHeadChunk& chunk) {
         #pragma unroll
-        for (unsigned int j = 0; j < 4; ++j) {
-            to[8 * j * U_HEAD_ROW] = sums[4 * j + 2 * e] + bias;
-            to[(8 * j + 1) * U_HEAD_ROW] = sums[4 * j + 2 * e + 1] + bias;
+        for (unsigned int e = 0; e < 2; ++e) {
+            int c = (int)(chunk.column + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4 + e * 8);
+            column[e] = u_real(chunk.tower, c) < 0 ? -1 : (int)u_heads[chunk.tower].column + c;
+            bias[e] = a.biases[a.biases_at + chunk.tower * a.biases_tower + c];
+        }
+        wide_loaded(bias);
+    }
+    // To the tile's outputs.
+    __device__ inline void keep(const float (&sums)[16], float* outs) const {
+        #pragma unroll
+        for (unsigned int e = 0; e < 2; ++e) {
+            if (column[e] < 0) continue;
+            float* to = outs + threadIdx.x % 4 * 2 * U_HEAD_ROW + column[e];
+            #pragma unroll
+            for (unsigned int j = 0; j < 4; ++j) {
+                to[8 * j * U_HEAD_ROW] = sums[4 * j + 2 * e] + bias[e];
+                to[(8 * j + 1) * U_HEAD_ROW] = sums[4 * j + 2 * e + 1] + bias[e];
+            }
         }
     }
-}
+};
 
-// Hands the outputs of every tile of `rows` rows to `use`, by all threads; rows of a tile are padded by what is no number.
-// What `use` does last is to wait for all threads.
-template <class Use> __device__ inline void u_heads_of_rows(const TiledLayerArgs& a, unsigned int rows, Use use) {
+// Lets all threads of `use` take the outputs of every tile of `rows` rows, for which it may prepare while they are made; what
+// a tile has for rows beyond them means nothing.
+template <class Use> __device__ inline void u_heads_of_rows(const TiledLayerArgs& a, unsigned int rows, Use& use) {
     extern __shared__ __align__(1024) unsigned char shared[];
     __shared__ WideWord barriers[1 + U_HEAD_GROUPS * U_HEAD_STAGES];
     constexpr unsigned int x_bytes = U_TOWERS * U_HEAD_PARTS * U_HEAD_PART;
@@ -106,9 +119,11 @@ template <class Use> __device__ inline void u_heads_of_rows(const TiledLayerArgs
     for (int stage = 0; leads && stage < U_HEAD_STAGES; ++stage) weights.ask(a);
     unsigned int round = 0;
     for (unsigned int tile = blockIdx.x; tile < tiles; tile += gridDim.x, round ^= 1) {
+        use.prepare(tile * U_HEAD_ROWS);
         t_wait_barrier(x_full, round);
         for (unsigned int c = group; c < U_HEAD_CHUNKS; c += U_HEAD_GROUPS) {
             UHeadChunk chunk(c);
+            UHeadOutputs outputs(a, chunk);
             float sums[16];
             t_settle(sums);
             for (unsigned int part = 0; part < U_HEAD_PARTS; ++part) {
@@ -124,11 +139,12 @@ template <class Use> __device__ inline void u_heads_of_rows(const TiledLayerArgs
                 if (leads) weights.ask(a);
             }
             t_settle(sums);
-            u_keep_heads(sums, chunk, a.biases + a.biases_at + chunk.tower * a.biases_tower, outs);
+            outputs.keep(sums, outs);
         }
         __syncthreads();
         if (threadIdx.x == 0 && tile + gridDim.x < tiles) u_ask_rows(a, tile + gridDim.x, x, x_full);
-        use(tile * U_HEAD_ROWS, outs);
+        use.take(tile * U_HEAD_ROWS, outs);
+        __syncthreads();
     }
 }
 

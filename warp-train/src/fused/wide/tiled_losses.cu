@@ -44,21 +44,60 @@ __device__ inline void u_sum_losses(double (&sums)[5], double* parts) {
     parts[threadIdx.x] = sum;
 }
 
-// Outputs, the blocks' sums of losses from `parts_at` on, and gradients of all towers' outputs.
-extern "C" __global__ __launch_bounds__(U_HEAD_THREADS, 2) void wide_tiled_losses(const TiledLossesArgs args) {
-    const LossesArgs& a = args.losses;
-    unsigned int n = wide_present(a.state, 1, a.first, a.rows), from = a.state->begin + a.first;
-    unsigned int of_block = U_HEAD_THREADS / P_LANES;
-    int lane = threadIdx.x % P_LANES;
-    double sums[5] = {0.0, 0.0, 0.0, 0.0, 0.0};
-    u_heads_of_rows(args.outputs, n, [&](unsigned int first, float* outs) {
-        for (unsigned int row = threadIdx.x / P_LANES; row < U_HEAD_ROWS; row += of_block) {
+// What the rollout knows of a row, on its way before it is needed.
+struct UGivenRow {
+    // The advantage, the action's log-probability, the value, its target.
+    float numbers[4];
+    WideGivenHeads<P_LANES> heads;
+    bool exists;
+
+    // Cell `cell`, or none.
+    __device__ inline void read(const WideSamples& from, unsigned int cell, int lane) {
+        exists = cell != 0xffffffffu;
+        if (!exists) return;
+        numbers[0] = from.advantages[cell];
+        numbers[1] = from.log_probs[cell];
+        numbers[2] = from.values[cell];
+        numbers[3] = from.returns[cell];
+        heads.read(wide_mask(from, cell), from.actions + (unsigned long long)cell * P_ACTION, lane);
+        wide_loaded(numbers);
+        wide_loaded(heads.allows);
+        wide_loaded(heads.action);
+    }
+};
+
+// Takes the outputs of tiles of samples. P_LANES lanes have rows in turn, and what is given of the next one is under way.
+struct ULosses {
+    static constexpr unsigned int apart = U_HEAD_THREADS / P_LANES;
+    const TiledLossesArgs& args;
+    unsigned int n = wide_present(args.losses.state, 1, args.losses.first, args.losses.rows), next_cell;
+    double mean = args.losses.state->adv_mean, scale = args.losses.state->adv_scale, sums[5] = {0.0, 0.0, 0.0, 0.0, 0.0};
+    UGivenRow given;
+
+    __device__ inline unsigned int cell_of(unsigned int first, unsigned int row) const {
+        bool exists = row < U_HEAD_ROWS && first + row < n;
+        return exists ? args.losses.order[args.losses.state->begin + args.losses.first + first + row] : 0xffffffffu;
+    }
+    __device__ inline void prepare(unsigned int first) {
+        unsigned int row = threadIdx.x / P_LANES;
+        given.read(args.losses.from, cell_of(first, row), threadIdx.x % P_LANES);
+        next_cell = cell_of(first, row + apart);
+    }
+    __device__ inline void take(unsigned int first, float* outs) {
+        const LossesArgs& a = args.losses;
+        int lane = threadIdx.x % P_LANES;
+        for (unsigned int row = threadIdx.x / P_LANES; row < U_HEAD_ROWS; row += apart) {
+            WideAlikeHeads<P_LANES> heads;
+            heads.given = given.heads;
+            float advantage = wide_scaled_advantage(given.numbers[0], mean, scale);
+            WideKnown known = {given.numbers[1], given.numbers[2], advantage, given.numbers[3]};
+            bool exists = given.exists;
+            given.read(a.from, next_cell, lane);
+            next_cell = cell_of(first, row + 2 * apart);
             float* out = outs + row * U_HEAD_ROW;
-            if (first + row < n) {
-                unsigned int cell = a.order[from + first + row];
-                WideKnown known = wide_known(a.from, a.state, cell);
-                wide_sample_loss<true, true, P_LANES>(a.from, a.settings, known, cell, wide_mask(a.from, cell), out,
-                                                      a.parameters, sums, lane);
+            if (exists) {
+                WideDistribution now = wide_evaluate_given<P_LANES>(out, lane, heads);
+                wide_apply_loss<true, true, P_LANES>(a.settings, known, now, 0, 0, 0, out, a.parameters, sums, lane, heads);
             } else {
                 for (int o = lane; o <= P_OUT; o += P_LANES) out[o] = 0.0f;
             }
@@ -68,9 +107,15 @@ extern "C" __global__ __launch_bounds__(U_HEAD_THREADS, 2) void wide_tiled_losse
         for (unsigned int tower = 0; tower < U_TOWERS; ++tower) {
             u_give_gradients<U_HEAD_ROWS, U_HEAD_THREADS, U_HEAD_ROW>(args, tower, first, outs);
         }
-        __syncthreads();
-    });
-    u_sum_losses(sums, a.parts + (unsigned long long)(a.parts_at + blockIdx.x) * 5);
+    }
+};
+
+// Outputs, the blocks' sums of losses from `parts_at` on, and gradients of all towers' outputs.
+extern "C" __global__ __launch_bounds__(U_HEAD_THREADS, 2) void wide_tiled_losses(const TiledLossesArgs args) {
+    ULosses losses = {args};
+    u_heads_of_rows(args.outputs, losses.n, losses);
+    const LossesArgs& a = args.losses;
+    u_sum_losses(losses.sums, a.parts + (unsigned long long)(a.parts_at + blockIdx.x) * 5);
 }
 
 #else
