@@ -42,7 +42,7 @@ pub fn compile_ahead(config: &TrainConfig, registry: &Registry, kernels: &Kernel
 /// As [`compile_ahead`].
 pub fn units(config: &TrainConfig, env: &EnvKernels, info: &DeviceInfo) -> Result<Vec<Unit>> {
     let executor = ExecutorPart::FIRST.map(|part| (env.executor(part), Build::Parity));
-    let own = match OnDevice::path_of(config, env) {
+    let own = match OnDevice::path_of(config, env, info) {
         Path::Small => released(small::run_sources(config, env).into()),
         Path::FewReplicas => {
             released(vec![small::fleet_source(config, env, 1, info.n_multiprocessors)])
@@ -82,4 +82,46 @@ fn released(sources: Vec<Source>) -> Vec<Unit> {
 /// The same of programs that are not to fuse operations.
 pub(super) fn exact(sources: Vec<Source>) -> Vec<Unit> {
     sources.into_iter().map(|source| (source, Build::Parity)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Instructions of compute capability 9 alone are in no text for another GPU.
+    #[test]
+    fn other_gpus_have_kernels_of_their_own() {
+        let gpu = |capability| DeviceInfo {
+            ordinal: 0,
+            name: String::new(),
+            uuid: String::new(),
+            driver: (13, 0),
+            capability,
+            n_multiprocessors: 84,
+            total_bytes: 24 << 30,
+            shared_per_block: 99 << 10,
+            shared_per_multiprocessor: 100 << 10,
+            l2_bytes: 6 << 20,
+        };
+        let registry = warp_envs::registry();
+        for keys in ["cartpole", "tag_gridworld", "covid19", "pendulum\"\nalgorithm = \"sac"] {
+            let table = format!("env_id = \"{keys}\"").parse().unwrap();
+            let config = TrainConfig::resolve(&table, &registry).unwrap();
+            let entry = registry.get(&config.run.env_id).unwrap();
+            let env = env_kernels(&entry.blueprint(&config.env).unwrap()).unwrap();
+            let has_newest = |capability| {
+                let units = units(&config, &env, &gpu(capability)).unwrap();
+                let newest = |source: &Source| {
+                    let headers = source.headers.iter().map(|(_, text)| text);
+                    headers.chain([&source.text]).any(|text| text.contains("wgmma"))
+                };
+                units.iter().any(|(source, _)| newest(source))
+            };
+            let is_off_policy = keys.contains("sac");
+            assert_eq!(has_newest((9, 0)), !is_off_policy, "{keys}");
+            for capability in [(8, 0), (8, 6), (8, 9), (10, 0), (12, 0)] {
+                assert!(!has_newest(capability), "{keys} on {capability:?}");
+            }
+        }
+    }
 }

@@ -18,7 +18,7 @@ use crate::model::NamedTensor;
 use crate::network::foreign::MakeForeign;
 use crate::world::World;
 use std::fmt::{Debug, Formatter};
-use warp_func::cuda::{Build, Kernels};
+use warp_func::cuda::{Build, CudaVecEnv, Kernels};
 use warp_func::{Registry, VecEnv};
 
 /// What computes.
@@ -68,7 +68,9 @@ impl CudaGradients {
         let entry = registry.get(&config.run.env_id)?;
         let options = config.vec_options();
         let mut envs = entry.make_cuda(&config.env, &options, kernels, Build::Parity)?;
-        let small = envs.as_cuda().is_some_and(|envs| refusal(config, envs.text()).is_none());
+        let takes =
+            |envs: &mut CudaVecEnv| refusal(config, envs.text(), envs.gpu().info()).is_none();
+        let small = envs.as_cuda().is_some_and(takes);
         if products == Products::Small && !small {
             return Ok(None);
         }

@@ -30,7 +30,7 @@ use small::{
     FewReplicasLearner, FewReplicasRoom, MultiAgentLearner, PackedRuns, Runs, SmallLearner,
 };
 use warp_func::VecEnv;
-use warp_func::cuda::{Build, CudaVecEnv, DeviceEnvs, EnvKernels, Source};
+use warp_func::cuda::{Build, CudaVecEnv, DeviceEnvs, DeviceInfo, EnvKernels, Source};
 use wide::{NetworkBackend, WideLearner};
 
 pub(crate) use ahead::fleet_units;
@@ -95,7 +95,7 @@ impl OnDevice {
             let wide = WideLearner::new(config, envs, state, backend)?;
             return Ok(Self::Wide(Box::new(wide)));
         }
-        let path = Self::path_of(config, envs.text());
+        let path = Self::path_of(config, envs.text(), envs.gpu().info());
         // Small networks are compiled for what carries sums between ranks.
         let is_carried = matches!(path, Path::Small | Path::FewReplicas | Path::Team)
             && !config.world.is_alone();
@@ -128,13 +128,13 @@ impl OnDevice {
         })
     }
 
-    /// Which one takes `config` in environments with the code `env`.
-    fn path_of(config: &TrainConfig, env: &EnvKernels) -> Path {
+    /// Which one takes `config` on a GPU like `info`, in environments with the code `env`.
+    fn path_of(config: &TrainConfig, env: &EnvKernels, info: &DeviceInfo) -> Path {
         if config.policies.iter().any(PolicyPlan::is_off_policy) {
             let all = config.policies.iter().all(PolicyPlan::is_off_policy);
             return if all { Path::OffPolicy } else { Path::Mixed };
         }
-        match small::refusal(config, env).is_none() && !is_exact(config) {
+        match small::refusal(config, env, info).is_none() && !is_exact(config) {
             false => Path::Wide,
             true if env.team > 1 => Path::Team,
             true if small::has_few_replicas(config) => Path::FewReplicas,
@@ -161,10 +161,10 @@ impl OnDevice {
         Ok(Self::Wide(Box::new(WideLearner::new(config, envs, state, backend)?)))
     }
 
-    /// What it is called, and what keeps a run from the kernels for small networks; `text` is that of
-    /// the environments' body, if kernels can call one.
-    pub(crate) fn path(&self, config: &TrainConfig, text: Option<&EnvKernels>) -> String {
-        let way = self.way(config, text);
+    /// What it is called, and what keeps a run from the kernels for small networks; `envs` are the environments, if kernels
+    /// can call their body.
+    pub(crate) fn path(&self, config: &TrainConfig, envs: Option<&CudaVecEnv>) -> String {
+        let way = self.way(config, envs);
         let is_bf16 = |plan: &PolicyPlan| halves::are_bf16(plan.config.precision);
         match !is_exact(config) && config.policies.iter().any(is_bf16) {
             true => way + "; operands are bf16",
@@ -172,7 +172,7 @@ impl OnDevice {
         }
     }
 
-    fn way(&self, config: &TrainConfig, text: Option<&EnvKernels>) -> String {
+    fn way(&self, config: &TrainConfig, envs: Option<&CudaVecEnv>) -> String {
         let way = match self {
             Self::Small(learner) if learner.is_in_pieces() => {
                 return "small networks, one agent: a launch for each minibatch, NCCL between them"
@@ -196,9 +196,9 @@ impl OnDevice {
             Self::Mixed(_) => return "policies of both kinds, one after the other".into(),
             Self::Wide(learner) => learner.paths(),
         };
-        let refusal = match (is_exact(config), text) {
+        let refusal = match (is_exact(config), envs) {
             (true, _) => Some("fp32".into()),
-            (false, Some(text)) => small::refusal(config, text),
+            (false, Some(envs)) => small::refusal(config, envs.text(), envs.gpu().info()),
             (false, None) => Some("environments that something else moves".into()),
         };
         refusal.map_or(way.clone(), |refusal| format!("{way} ({refusal})"))

@@ -30,7 +30,7 @@ pub(crate) use few_replicas::{
 };
 pub(crate) use few_replicas_runs::{FewReplicasFigures, PackedRuns, Runs, Trained};
 pub(super) use multi_agent::{MultiAgentLearner, sources as team_sources};
-pub(crate) use refusal::{refusal, unsupported};
+pub(crate) use refusal::{refusal, runs_on, unsupported};
 pub use text::sources;
 pub(crate) use text::{compiled_in, has_few_replicas, shares_launches};
 pub(super) use text::{fleet_source, run_sources};

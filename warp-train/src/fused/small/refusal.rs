@@ -5,7 +5,7 @@ use super::text::{blocks_of_plan, cuts, may_end_early, normalises};
 use crate::algorithm::{PolicyConfig, PolicyPlan};
 use crate::config::TrainConfig;
 use crate::fused::objective::{MOST_CELLS, n_cells};
-use warp_func::cuda::EnvKernels;
+use warp_func::cuda::{DeviceInfo, EnvKernels};
 use warp_sample::ActionLayout;
 
 /// Rows of the last layer's tile: outputs of a network at most.
@@ -26,9 +26,24 @@ const MOST_CUTS: u32 = 63;
 /// Samples of a rollout are numbered with 32 bits, and so are a minibatch's shares.
 const MOST_SAMPLES: usize = 1 << 31;
 
-/// Why there are no kernels for a run on environments of the text `env`; nothing if there are.
+/// Why there are no kernels for a run on a GPU like `info`, on environments of the text `env`; nothing if there are.
 #[must_use]
-pub(crate) fn refusal(config: &TrainConfig, env: &EnvKernels) -> Option<String> {
+pub(crate) fn refusal(config: &TrainConfig, env: &EnvKernels, info: &DeviceInfo) -> Option<String> {
+    refused_anywhere(config, env).or_else(|| {
+        let (major, minor) = info.capability;
+        (!runs_on(info)).then(|| format!("a GPU of compute capability {major}.{minor}"))
+    })
+}
+
+/// Whether a GPU has the instructions that the kernels use.
+#[must_use]
+pub(crate) fn runs_on(info: &DeviceInfo) -> bool {
+    info.capability.0 == 9
+}
+
+/// Why there are no kernels for a run on any GPU.
+#[must_use]
+pub(super) fn refused_anywhere(config: &TrainConfig, env: &EnvKernels) -> Option<String> {
     match env.team {
         1 => unsupported(config),
         _ => multi_agent::unsupported(config, env),

@@ -1,7 +1,7 @@
 //! The small learner's code: its files after the environment's, with sizes as constants, so that it is compiled for
 //! one network and one environment.
 
-use super::refusal::{refusal, unsupported};
+use super::refusal::{refused_anywhere, unsupported};
 use super::shared::declarations;
 use super::{TILE_ROWS, multi_agent};
 use crate::algorithm::{Advantages, Passes, PolicyConfig, PolicyPlan, Rollouts};
@@ -256,7 +256,7 @@ pub(super) fn update_source(config: &TrainConfig, index: usize, env: &EnvKernels
 /// not small.
 #[must_use]
 pub fn sources(config: &TrainConfig, env: &EnvKernels) -> Vec<Source> {
-    if refusal(config, env).is_some() {
+    if refused_anywhere(config, env).is_some() {
         return Vec::new();
     }
     if env.team > 1 {

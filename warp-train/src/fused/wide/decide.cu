@@ -45,7 +45,8 @@ __device__ inline void wide_decide_together(const WideStep& step, unsigned int r
     const WideDone& done = step.done;
     unsigned long long cell = (unsigned long long)step.t * step.rows + row;
     WarpDraw draw = wide_draw_of(step, place);
-    const unsigned char* mask = done.masks + cell * P_MASK;
+    WideGivenHeads<32> given;
+    given.read_mask(done.masks + cell * P_MASK, lane);
     float log_probs[n] = {};
     bool sound = true;
     #pragma unroll
@@ -53,13 +54,16 @@ __device__ inline void wide_decide_together(const WideStep& step, unsigned int r
         int head = lane + 32 * h;
         if (head >= P_ACTION) continue;
         WarpSampled of = {-0.0f, -0.0f, true};
-        const unsigned char* allowed = WideLayout::masked ? mask + head * size : 0;
-        // A head takes the number of its own.
+        unsigned char allowed[size];
+        #pragma unroll
+        for (int j = 0; j < size; ++j) allowed[j] = given(h, j);
+        // A head takes the number of its own, of the four that are drawn at once.
         WarpDraw own = draw;
         own.index = head / 4 * 4;
-        for (int i = 0; i < head % 4; ++i) warp_draw_u32(&own);
+        warp_draw_u32(&own);
+        unsigned int low = head % 4 == 0 ? own.block.x : own.block.y, high = head % 4 == 2 ? own.block.z : own.block.w;
         int action = warp_choose<size, WideLayout::masked, false, true>(out + head * size, allowed,
-                                                                        warp_draw_uniform(&own), of);
+                                                                        warp_uniform(head % 4 < 2 ? low : high), of);
         done.actions[cell * P_ACTION + head] = action;
         ((int*)place.group->action)[place.row * P_ACTION + head] = action;
         log_probs[h] = of.log_prob;

@@ -59,11 +59,17 @@ template <int LANES> struct WideGivenHeads {
     unsigned int allows[n * words], action[n];
 
     __device__ inline void read(const unsigned char* mask, const int* actions, int lane) {
+        read_mask(mask, lane);
+        #pragma unroll
+        for (int h = 0; h < n; ++h) {
+            if (lane + h * LANES < P_ACTION) action[h] = actions[lane + h * LANES];
+        }
+    }
+    __device__ inline void read_mask(const unsigned char* mask, int lane) {
         #pragma unroll
         for (int h = 0; h < n; ++h) {
             int head = lane + h * LANES;
             if (head >= P_ACTION) continue;
-            action[h] = actions[head];
             const unsigned char* own = mask + head * P_HEAD_SIZE;
             #pragma unroll
             for (int i = 0; i < words; ++i) {

@@ -13,7 +13,7 @@ use crate::config::TrainConfig;
 use crate::error::{Error, Result};
 use crate::fused::fleet_units;
 use crate::fused::small::{
-    FewReplicasLearner, FewReplicasRoom, PackedRuns, Runs, compiled_in, shares_launches,
+    FewReplicasLearner, FewReplicasRoom, PackedRuns, Runs, compiled_in, runs_on, shares_launches,
     unsupported,
 };
 use crate::model::LearnerState;
@@ -93,10 +93,10 @@ impl<'a> CudaFleet<'a> {
     /// depend on it: what is wrong is an error of theirs.
     pub fn load_ahead(&mut self, config: &TrainConfig, n_runs: usize) {
         let Ok((Some(kernels), Some(text))) = self.kernels_and_text(config) else { return };
-        if cuda_off_policy::takes(config) || !shares(config, text.team) {
+        let gpu = kernels.device().info();
+        if cuda_off_policy::takes(config) || !shares(config, text.team, gpu) {
             return;
         }
-        let gpu = kernels.device().info();
         let on_stream = if n_runs > most_at_once(gpu) { n_runs.div_ceil(2) } else { n_runs };
         let runs = wave_of(on_stream, gpu);
         let units = fleet_units(config, &text, runs, gpu);
@@ -123,10 +123,11 @@ impl Shared {
     }
 }
 
-/// Whether runs like this one can share a launch.
-fn shares(config: &TrainConfig, envs_team: u32) -> bool {
+/// Whether runs like this one can share a launch on a GPU like `gpu`.
+fn shares(config: &TrainConfig, envs_team: u32, gpu: &DeviceInfo) -> bool {
     let exact = config.policies.iter().any(|plan| plan.config.precision == Precision::Single);
-    envs_team == 1 && !exact && unsupported(config).is_none() && shares_launches(config)
+    let takes = runs_on(gpu) && unsupported(config).is_none();
+    envs_team == 1 && !exact && takes && shares_launches(config)
 }
 
 impl FleetLearner for CudaFleet<'_> {
@@ -198,7 +199,9 @@ impl<'a> CudaFleet<'a> {
             return cuda_off_policy::train(self.registry, runs, watch);
         }
         let (kernels, text) = self.kernels_and_text(&first.config)?;
-        if !text.is_some_and(|text| shares(&first.config, text.team)) {
+        let gpu = kernels.map(|kernels| kernels.device().info());
+        let shared = text.zip(gpu).is_some_and(|(text, gpu)| shares(&first.config, text.team, gpu));
+        if !shared {
             let most = most_beside(&first.config).min(self.threads).min(runs.len());
             let streams = |kernels: &Kernels| self.streams(kernels.device().info(), most);
             let others = kernels.map_or_else(|| Ok(Vec::new()), streams)?;

@@ -163,7 +163,7 @@ impl Learner for CudaLearner {
                             check_room(config, envs, make)?;
                         }
                         let new = OnDevice::new(config, envs, state, self.foreign)?;
-                        let path = new.path(config, Some(envs.text()));
+                        let path = new.path(config, Some(envs));
                         (new, path)
                     }
                     None => {
