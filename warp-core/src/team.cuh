@@ -57,6 +57,16 @@ __device__ inline int warp_team() { return WARP_TEAMS == 1 ? 0 : (int)(threadIdx
     type* name = name##_of_teams[warp_team()]
 #define WARP_WHOLE(size, count) (((count) * (size) + 15) / 16 * 16 / (size))
 
+// A sum over the lanes of a team, or over those of a warp that has a share of it: a power of two, side by side.
+__device__ inline int warp_lane_sum(unsigned int lanes, int value) {
+#if __CUDA_ARCH__ >= 800
+    return __reduce_add_sync(lanes, value);
+#else
+    for (int by = 1; by < (WARP_TEAM < 32 ? WARP_TEAM : 32); by *= 2) value += __shfl_xor_sync(lanes, value, by);
+    return value;
+#endif
+}
+
 #if WARP_TEAM <= 32
 
 // The lanes of this thread's team.
@@ -72,7 +82,7 @@ __device__ inline void warp_keep_order() { asm volatile("" ::: "memory"); }
 __device__ inline void warp_settle() { warp_sync(); }
 __device__ inline int warp_team_sum(int value) {
     warp_keep_order();
-    int sum = __reduce_add_sync(warp_lanes(), value);
+    int sum = warp_lane_sum(warp_lanes(), value);
     warp_keep_order();
     return sum;
 }
@@ -90,7 +100,7 @@ __device__ inline void warp_sync() { __syncthreads(); }
 __device__ inline void warp_settle() {}
 __device__ inline int warp_team_sum(int value) {
     __shared__ int sum_of[WARP_TEAM / 32];
-    value = __reduce_add_sync(0xffffffffu, value);
+    value = warp_lane_sum(0xffffffffu, value);
     // Those who still read what the last call brought come first.
     __syncthreads();
     if (threadIdx.x % 32 == 0) sum_of[threadIdx.x / 32] = value;
