@@ -18,14 +18,16 @@ typedef unsigned short WideMaskWord;
 typedef unsigned char WideMaskWord;
 #endif
 
-// The sum over LANES lanes of a warp that share a row.
+// The LANES lanes of a warp that share a row; other rows may not be there.
+template <int LANES> __device__ inline unsigned int wide_lanes() {
+    return 0xffffffffu >> (32 - LANES) << threadIdx.x % 32 / LANES * LANES;
+}
+// The sum over them.
 template <int LANES>
 __device__ inline float wide_sum_lanes(float x) {
     if (LANES == 1) return x;
-    // Other rows of the warp may not be there.
-    unsigned int these = 0xffffffffu >> (32 - LANES) << threadIdx.x % 32 / LANES * LANES;
     #pragma unroll
-    for (int by = 1; by < LANES; by *= 2) x += __shfl_xor_sync(these, x, by);
+    for (int by = 1; by < LANES; by *= 2) x += __shfl_xor_sync(wide_lanes<LANES>(), x, by);
     return x;
 }
 
@@ -401,6 +403,8 @@ __device__ inline void wide_apply_loss(const WideSettings* settings, const WideK
         float d_entropy = -settings->ent_coef;
         wide_gradient<LANES>(out, parameters, mask, actions, raws, loss.d_log_prob, d_entropy, lane, heads);
     }
+    // All of them have read the value, which its gradient replaces.
+    if (LANES > 1) __syncwarp(wide_lanes<LANES>());
     if (lane != 0) return;
     if (ACTS) {
         sums[0] += loss.policy_loss;
