@@ -1,4 +1,4 @@
-//! Networks whose hidden layers are normalised, and one with many heads.
+//! Networks whose hidden layers are normalised, and some with many heads.
 
 use super::Case;
 
@@ -119,16 +119,20 @@ pub(crate) const NORMED_SMALL: [Case; 10] = [
     ),
 ];
 
-/// Many heads that are alike, with masks: lanes of a warp share a row of outputs, which stay in shared memory unless the
-/// last hidden layer is too wide for that.
-pub(crate) const MANY_HEADS: [Case; 4] = [
+/// Many heads that are alike, with masks but for the last two: lanes of a warp share a row of outputs, which stay in shared
+/// memory unless the last hidden layer is too wide for that.
+pub(crate) const MANY_HEADS: [Case; 9] = [
     (
         "many heads",
         "env_id = \"rice_n\"\nnum_envs = 7\nnum_steps = 5\nhidden = [40]\nnum_minibatches = 1\nupdate_epochs = 1",
     ),
     (
-        "many heads, several tiles of rows that act",
-        "env_id = \"rice_n\"\nnum_envs = 7\nnum_steps = 5\nhidden = [64, 64]\nnum_minibatches = 1\nupdate_epochs = 1",
+        "many heads, several tiles of a block",
+        "env_id = \"rice_n\"\nnum_envs = 330\nnum_steps = 1\nhidden = [64, 64]\nnum_minibatches = 1\nupdate_epochs = 1",
+    ),
+    (
+        "many heads, one stage of weights",
+        "env_id = \"rice_n\"\nnum_envs = 7\nnum_steps = 5\nhidden = [64, 128]\nnum_minibatches = 1\nupdate_epochs = 1",
     ),
     (
         "many heads, one trunk of two parts",
@@ -138,5 +142,25 @@ pub(crate) const MANY_HEADS: [Case; 4] = [
     (
         "many heads, outputs in memory",
         "env_id = \"rice_n\"\nnum_envs = 5\nnum_steps = 4\nhidden = [64, 256]\nnum_minibatches = 1\nupdate_epochs = 1",
+    ),
+    (
+        "many heads, four choices",
+        "env_id = \"rice_n\"\nnum_envs = 7\nnum_steps = 5\nhidden = [64, 64]\nnum_minibatches = 1\nupdate_epochs = 1\n\
+         [env]\nnum_discrete_action_levels = 4",
+    ),
+    (
+        "many heads, three choices, normalised",
+        "env_id = \"rice_n\"\nnum_envs = 7\nnum_steps = 5\nhidden = [80, 64]\nnum_minibatches = 1\nupdate_epochs = 1\n\
+         norm_obs = true\n[env]\nnum_discrete_action_levels = 3",
+    ),
+    (
+        "six heads, no mask",
+        "env_id = \"relay\"\nnum_envs = 45\nnum_steps = 16\nhidden = [512, 512]\nnum_minibatches = 1\nupdate_epochs = 1\n\
+         [env]\nheads = 6",
+    ),
+    (
+        "twelve heads, no mask, one trunk",
+        "env_id = \"relay\"\nnum_envs = 45\nnum_steps = 16\nhidden = [512, 512]\nalgorithm = \"a2c\"\nshared_trunk = true\n\
+         [env]\nheads = 12",
     ),
 ];

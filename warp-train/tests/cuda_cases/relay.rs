@@ -10,6 +10,8 @@ warp_core::config! {
     pub(crate) struct RelayConfig {
         /// Steps after which an episode is cut off.
         pub(crate) limit: u32 = 7,
+        /// Numbers of an action, of which the first two count.
+        pub(crate) heads: u32 = 2,
     }
 }
 warp_core::params! {
@@ -26,6 +28,7 @@ warp_core::state! {
 pub(crate) struct Relay {
     params: RelayParams,
     limit: u32,
+    heads: usize,
 }
 
 const TEXT: &str = "
@@ -45,7 +48,7 @@ __device__ void observe(const Env& env, const State& state, Observation& out) {
 __device__ void step(const Env& env, State& state, const Actions& actions, WarpDraw& draw,
                      StepOut& out) {
     for (int i = warp_first(); i < n_agents; i += warp_stride()) {
-        const int* chosen = i < 2 ? actions.discrete[0] + 2 * i : actions.discrete[1];
+        const int* chosen = i < 2 ? actions.discrete[0] + n_heads * i : actions.discrete[1];
         WarpDraw own = warp_draw_agent(&draw, (unsigned int)i);
         float way = (float)(chosen[0] - 1) * (float)(chosen[1] + 1);
         state.place[i] += 0.25f * way * warp_draw_uniform(&own);
@@ -64,7 +67,8 @@ impl Env for Relay {
     type State = RelayState<'static>;
 
     fn new(config: &RelayConfig) -> Result<Self> {
-        Ok(Self { params: RelayParams { goal: 1.25 }, limit: config.limit })
+        let heads = config.heads as usize;
+        Ok(Self { params: RelayParams { goal: 1.25 }, limit: config.limit, heads })
     }
 
     fn spec(&self) -> EnvSpec {
@@ -72,7 +76,10 @@ impl Env for Relay {
             name: name.into(),
             n_agents,
             observation: Space::unbounded(2),
-            action: Space::MultiDiscrete { sizes: vec![3, 2] },
+            // More than two are alike.
+            action: Space::MultiDiscrete {
+                sizes: if self.heads == 2 { vec![3, 2] } else { vec![3; self.heads] },
+            },
             mortal: false,
         };
         EnvSpec {
@@ -89,7 +96,7 @@ impl Env for Relay {
     }
 
     fn dims(&self) -> Vec<(&'static str, usize)> {
-        vec![("n_agents", 3)]
+        vec![("n_agents", 3), ("n_heads", self.heads)]
     }
 
     fn kernel() -> Option<Kernel> {
@@ -117,7 +124,7 @@ impl Env for Relay {
         out: &mut StepOut<'_>,
     ) {
         for (i, place) in state.place.iter_mut().enumerate() {
-            let chosen = &actions.discrete[i / 2][i % 2 * 2..];
+            let chosen = &actions.discrete[i / 2][i % 2 * self.heads..];
             let way = (chosen[0] - 1) as f32 * (chosen[1] + 1) as f32;
             *place += 0.25 * way * draw.agent(i as u32).uniform();
             out.reward[i / 2][i % 2] = *place * (i + 1) as f32;

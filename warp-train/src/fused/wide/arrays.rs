@@ -6,7 +6,7 @@ use super::network_path::NetworkPath;
 use super::shared::{SUMS, WideSettings, WideState};
 use super::tensor_shape::{MOST_A_PROCESSOR, TILE_ROWS, TensorShape};
 use super::text::{self, truncation_slots};
-use super::tiled_shape::{BLOCK_ROWS, HeadsAtOnce};
+use super::tiled_shape::BLOCK_ROWS;
 use crate::algorithm::PolicyPlan;
 use crate::config::TrainConfig;
 use crate::error::Result;
@@ -60,8 +60,8 @@ pub(super) struct Sizes {
     /// Halves of a row of observations where layers run on tensor cores one by one, and what is kept between them is theirs;
     /// else 0.
     pub(super) tiled_width: usize,
-    /// How outputs stay in shared memory until it is known what they are worth, if they do.
-    pub(super) heads_at_once: Option<HeadsAtOnce>,
+    /// Whether outputs of samples stay in shared memory.
+    pub(super) heads_at_once: bool,
     /// Blocks that take what agents see into its moments while they act, at most; 0 where that is done apart.
     pub(super) obs_blocks: usize,
 }
@@ -91,11 +91,8 @@ impl Sizes {
             _ => rows_by_layer(network),
         };
         let (tile_rows, tiled_width, heads_at_once) = match path {
-            NetworkPath::Tiled(shape) => {
-                let heads = shape.heads_at_once(plan, network.n_outputs + 1);
-                (BLOCK_ROWS, shape.kept_width(), heads)
-            }
-            _ => (TILE_ROWS, 0, None),
+            NetworkPath::Tiled(shape) => (BLOCK_ROWS, shape.kept_width(), shape.at_once.is_some()),
+            _ => (TILE_ROWS, 0, false),
         };
         let chunk = match kept {
             None if fused || !shapes.is_empty() => minibatch,
@@ -210,7 +207,8 @@ pub(super) struct Arrays {
     pub(super) gradient: DeviceArray,
     /// `[copies, n_parameters]`.
     pub(super) partial: DeviceArray,
-    /// Observations: f32 `[steps + 1, rows, width]`, or halves `[steps, rows, padded width]`.
+    /// Observations: f32 `[steps + 1, rows, width]`, or halves `[steps, rows, padded width]` of whole towers on tensor cores,
+    /// `[steps + 1, rows, padded width]` where layers run on them one by one.
     pub(super) obs: DeviceArray,
     pub(super) masks: DeviceArray,
     pub(super) weights: DeviceArray,
@@ -290,7 +288,7 @@ impl Arrays {
         // Activations in fp32: of chunks that are learned from, or of a few rows that act.
         let at_once = match shapes.is_empty() {
             _ if sizes.fused => 0,
-            true if sizes.heads_at_once.is_none() => chunk.max(part),
+            true if !sizes.heads_at_once => chunk.max(part),
             _ => part,
         };
         let widest = network.towers.iter().flat_map(|t| &t.hidden).map(|l| l.n_out).max();

@@ -59,8 +59,14 @@ impl Machine {
 }
 
 impl NetworkPath {
-    /// For a network whose `rows` act at a time; with `tensor_cores` operands of products may be halves.
-    fn new(network: &WideNetwork, rows: usize, machine: Machine, tensor_cores: bool) -> Self {
+    /// For `plan`'s network, whose `rows` act at a time; with `tensor_cores` operands of products may be halves.
+    fn new(
+        network: &WideNetwork,
+        plan: &PolicyPlan,
+        rows: usize,
+        machine: Machine,
+        tensor_cores: bool,
+    ) -> Self {
         let half = tensor_cores && machine.generation >= 8;
         if !half {
             // These are not normalised.
@@ -74,7 +80,9 @@ impl NetworkPath {
         let towers = newest.and_then(|network| network.towers.iter().map(shape).collect());
         towers
             .map(Self::Tensor)
-            .or_else(|| newest.and_then(TiledShape::new).map(Self::Tiled))
+            .or_else(|| {
+                newest.and_then(|network| TiledShape::of_policy(network, plan)).map(Self::Tiled)
+            })
             .unwrap_or(Self::Layers(Product::Half))
     }
 
@@ -137,7 +145,7 @@ impl WideText {
         let rows = config.n_envs() * plan.n_agents();
         let path = match backend.foreign {
             Some(_) => NetworkPath::Foreign,
-            None => NetworkPath::new(&network, rows, machine, backend.tensor_cores),
+            None => NetworkPath::new(&network, plan, rows, machine, backend.tensor_cores),
         };
         let general = text::general(config, number, &network, &path);
         let sums_obs = path.sums_obs(plan);

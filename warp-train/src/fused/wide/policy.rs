@@ -436,8 +436,7 @@ fn tiled(
     let rows = sizes.chunk.max(sizes.part);
     let device = kernels.device();
     let shape = shape.clone();
-    TiledNetwork::new(device, shape, sizes.heads_at_once, rows, general, own, norm.first())
-        .map(Some)
+    TiledNetwork::new(device, shape, rows, general, own, norm.first()).map(Some)
 }
 
 /// What says how a policy's objective changes, if it does.

@@ -1,38 +1,20 @@
 // Filling a rollout: what the agents see, what they do, what comes of it. A row is one agent of one
 // replica; rollout arrays are [steps, rows, ...].
 
-// Number `column` of what a row's agent sees, and whether it may do what has that number.
-struct WideLook {
-    float x = 0.0f;
-    unsigned char allowed = 0;
-    WideLook() = default;
-    __device__ inline WideLook(const WidePlaces* places, unsigned int row, unsigned int column, const float* factors) {
-        WidePlace place = wide_place(places, row);
-        x = wide_normalised(place.group->obs[place.row * P_WIDTH + column], column, factors);
-        allowed = column < P_MASK ? place.group->action_mask[place.row * P_MASK + column] : 0;
-    }
-};
-
-// Keeps whether it may, before step t; with the first number also whether the agent is in the game. Masks may be wider than
-// observations: then number c also brings the bytes c + P_WIDTH, c + 2 P_WIDTH and so on.
-__device__ inline void wide_keep_allowed(const WidePlaces* places, unsigned int t, unsigned int rows, unsigned int row,
-                                         unsigned int column, const WideSeen& seen, const WideLook& look) {
-    unsigned long long cell = (unsigned long long)t * rows + row;
-    if (column < P_MASK) seen.masks[cell * P_MASK + column] = look.allowed;
-    if (P_MASK <= P_WIDTH && (!P_MORTAL || column != 0)) return;
-    WidePlace place = wide_place(places, row);
-    if (P_MORTAL && column == 0) seen.weights[cell] = place.group->alive ? place.group->alive[place.row] : 1;
-    for (unsigned int j = column + P_WIDTH; j < P_MASK; j += P_WIDTH) {
-        seen.masks[cell * P_MASK + j] = place.group->action_mask[place.row * P_MASK + j];
-    }
-}
-
+// Number `column` of what a row's agent sees before step t; keeps it, and whether the agent may do what has that number, with the
+// first one also whether it is in the game. Masks may be wider than observations: then number c also brings the bytes
+// c + P_WIDTH, c + 2 P_WIDTH and so on.
 __device__ inline float wide_see(const WidePlaces* places, unsigned int t, unsigned int rows, unsigned int row,
                                  unsigned int column, const WideSeen& seen) {
-    WideLook look(places, row, column, seen.factors);
-    wide_keep_obs(seen.obs, (unsigned long long)t * rows + row, column, look.x);
-    wide_keep_allowed(places, t, rows, row, column, seen, look);
-    return look.x;
+    WidePlace place = wide_place(places, row);
+    unsigned long long cell = (unsigned long long)t * rows + row;
+    float x = wide_normalised(place.group->obs[place.row * P_WIDTH + column], column, seen.factors);
+    wide_keep_obs(seen.obs, cell, column, x);
+    for (unsigned int j = column; j < P_MASK; j += P_WIDTH) {
+        seen.masks[cell * P_MASK + j] = place.group->action_mask[place.row * P_MASK + j];
+    }
+    if (P_MORTAL && column == 0) seen.weights[cell] = place.group->alive ? place.group->alive[place.row] : 1;
+    return x;
 }
 
 // What the agents see before step t, and who is in the game.

@@ -1,5 +1,6 @@
 // One row of a policy: an action drawn from its outputs, and the loss of an action with its
-// derivatives by the outputs, twins of warp-train's loss, operation by operation.
+// derivatives by the outputs, twins of warp-train's loss, operation by operation; in release builds, many heads that are alike
+// take their exponentials, logarithms and quotients from the samplers, which are approximate there.
 //
 // Made for one policy by constants and the functions of its objective: P_OUT outputs per row, P_ACTION numbers per action, P_SIZES the
 // heads' sizes, P_FIRSTS their first outputs, P_LANES how many lanes share a sample's heads, P_HEAD_SIZE the size of many heads that
@@ -105,7 +106,8 @@ __device__ inline void wide_evaluate_head(const float* out, int h, WideAlikeHead
     }
     #pragma unroll
     for (int j = 0; j < size; ++j) {
-        p[j] = log_p[j] > WIDE_NONE ? warp_sample_exp(log_p[j] - max) : 0.0f;
+        // A NaN stays one and is noticed.
+        p[j] = log_p[j] == WIDE_NONE ? 0.0f : warp_sample_exp(log_p[j] - max);
         sum += p[j];
     }
     float log_sum = warp_sample_ln(sum), chosen = WIDE_NONE;
@@ -117,7 +119,7 @@ __device__ inline void wide_evaluate_head(const float* out, int h, WideAlikeHead
         if (j == (int)found.given.action[h]) chosen = log_p[j];
     }
     // A choice that the mask forbids counts for nothing.
-    if (chosen > WIDE_NONE) row.log_prob += chosen;
+    if (!(chosen == WIDE_NONE)) row.log_prob += chosen;
     row.entropy += found.entropy[h] = entropy;
 }
 

@@ -39,7 +39,7 @@ const GENERAL: [&str; 7] = [
 ];
 /// What is kept of a step.
 const OUTCOME: &str = include_str!("outcome.cu");
-/// What is done.
+/// How actions are drawn from outputs.
 const DECIDE: &str = include_str!("decide.cu");
 /// In which order cells are looked through.
 pub(super) const CELLS: &str = include_str!("cells.cu");
@@ -161,8 +161,7 @@ pub(super) fn general(
         }
         NetworkPath::Tiled(shape) => {
             text += &products(&[]);
-            let heads = shape.heads_at_once(&config.policies[number.index], network.n_outputs + 1);
-            text += &[HOPPER, &shape.constants(tanh, heads), TILED, TILED_ROWS].join("\n");
+            text += &[HOPPER, &shape.constants(tanh), TILED, TILED_ROWS].join("\n");
         }
         NetworkPath::Tensor(_) | NetworkPath::Foreign => {}
     }
@@ -228,7 +227,7 @@ fn tower(
     sums_obs: bool,
 ) -> String {
     let mut text = constants(config, number, network);
-    let _ = writeln!(text, "#define T_SUMS_OBS {}", u8::from(sums_obs));
+    let _ = writeln!(text, "#define P_KEPT 0\n#define T_SUMS_OBS {}", u8::from(sums_obs));
     shape.constants(is_tanh(config, number), &mut text);
     text += &ROWS.join("\n");
     text += &products(&shape.products());
@@ -244,8 +243,7 @@ pub(super) fn tiled(
 ) -> Vec<Source> {
     let mut text = constants(config, number, network) + &ROWS.join("\n");
     text += &products(&TiledShape::PRODUCTS);
-    let heads = shape.heads_at_once(&config.policies[number.index], network.n_outputs + 1);
-    text += &[HOPPER, &shape.constants(is_tanh(config, number), heads), TILED].join("\n");
+    text += &[HOPPER, &shape.constants(is_tanh(config, number)), TILED].join("\n");
     let source =
         |unit: &[&str]| with_samplers("wide_tiled.cu", format!("{text}{}", unit.join("\n")));
     let norm = shape.is_normed().then_some(TILED_NORM);

@@ -119,7 +119,6 @@ impl TiledNetwork {
     pub(super) fn new(
         device: &Device,
         shape: TiledShape,
-        heads: Option<HeadsAtOnce>,
         rows: usize,
         general: &Module,
         [forward, back, weights @ .., losses]: &[Module; 7],
@@ -144,7 +143,7 @@ impl TiledNetwork {
                     false => Outputs::Layer(TiledOutputsKernels::of(forward)?),
                 },
                 losses: TiledLossKernels::of(losses)?,
-                at_once: heads.map(at_once).transpose()?,
+                at_once: shape.at_once.map(at_once).transpose()?,
                 back: TiledBackKernels::of(back)?,
                 weights: TiledWeightsKernels::of(weights)?,
             },

@@ -13,8 +13,8 @@ struct UDecisions {
 };
 
 // Draws the actions of `part` rows from `first` on.
-extern "C" __global__ __launch_bounds__(U_HEAD_THREADS, 2) void wide_tiled_decide(const TiledDecideArgs a) {
+extern "C" __global__ __launch_bounds__(U_HEAD_THREADS, U_HEAD_BLOCKS) void wide_tiled_decide(const TiledDecideArgs a) {
     UDecisions decisions = {a};
-    u_heads_of_rows(a.outputs, a.part, decisions);
+    u_heads_of_tiles(a.outputs, (a.part + U_HEAD_ROWS - 1) / U_HEAD_ROWS, decisions);
 }
 #endif

@@ -3,14 +3,12 @@
 // warps, two on a multiprocessor, so that one makes outputs while the other goes on with them; a group makes 64 outputs at a
 // time, for which it fetches weights by itself, 64 by 64 of them a stage.
 //
-// Made by further constants: U_HEAD_PARTS blocks of 64 columns of the last hidden layer that are not all padding,
+// Made by further constants: U_HEAD_ROWS rows, U_HEAD_GROUPS groups, U_HEAD_BLOCKS blocks on a multiprocessor, U_HEAD_PARTS blocks of 64 columns of the last hidden layer that are not all padding,
 // U_HEAD_CHUNKS blocks of 64 outputs of all towers, U_HEAD_STAGES stages of a group.
 
 #if U_HEAD_STAGES
 
-#define U_HEAD_ROWS 32u
-#define U_HEAD_GROUPS 2u
-#define U_HEAD_THREADS 256u
+#define U_HEAD_THREADS (U_HEAD_GROUPS * 128)
 // Numbers from a row to the next one: rows of odd length begin in different banks.
 #define U_HEAD_ROW ((P_OUT + 1) | 1)
 // Bytes of 64 columns of weights of a chunk, and of a tile.
@@ -97,15 +95,15 @@ struct UHeadOutputs {
     }
 };
 
-// Lets all threads of `use` take the outputs of every tile of `rows` rows, for which it may prepare while they are made; what
-// a tile has for rows beyond them means nothing.
-template <class Use> __device__ inline void u_heads_of_rows(const TiledLayerArgs& a, unsigned int rows, Use& use) {
+// Lets all threads of `use` take the outputs of so many tiles, for which it may prepare while they are made; what a tile has for
+// rows that do not exist means nothing.
+template <class Use> __device__ inline void u_heads_of_tiles(const TiledLayerArgs& a, unsigned int tiles, Use& use) {
     extern __shared__ __align__(1024) unsigned char shared[];
     __shared__ WideWord barriers[1 + U_HEAD_GROUPS * U_HEAD_STAGES];
     constexpr unsigned int x_bytes = U_TOWERS * U_HEAD_PARTS * U_HEAD_PART;
     constexpr unsigned int weight_bytes = U_HEAD_STAGES * U_HEAD_WEIGHTS;
     float* outs = (float*)(shared + x_bytes + U_HEAD_GROUPS * weight_bytes);
-    unsigned int tiles = (rows + U_ROWS - 1) / U_ROWS * U_HEAD_TILES, group = threadIdx.x / 128;
+    unsigned int group = threadIdx.x / 128;
     unsigned int own = tiles > blockIdx.x ? (tiles - blockIdx.x + gridDim.x - 1) / gridDim.x : 0;
     unsigned int x = t_shared(shared), x_full = t_shared(barriers);
     UHeadWeights weights(x + x_bytes + group * weight_bytes, x_full + 8 + group * U_HEAD_STAGES * 8, own);

@@ -2,8 +2,8 @@
 
 // Gradients of a tower's outputs of ROWS samples, of which the first is number `first`, from f32 [ROWS, STRIDE], as halves, up
 // to tiles that are full of samples. Columns in a tower's gap are kept: their sums are gradients, too. Eight threads take the
-// same columns of rows that follow each other, which the rows' odd length spreads over shared memory, and four take
-// neighbours in global memory.
+// same columns of rows that follow each other, which rows of odd length spread over shared memory, and four take neighbours
+// in global memory.
 template <unsigned int ROWS, unsigned int THREADS, unsigned int STRIDE>
 __device__ inline void u_give_gradients(const TiledLossesArgs& a, unsigned int tower, unsigned int first, const float* from) {
     unsigned int rows = wide_present(a.losses.state, 1, a.losses.first, a.losses.rows);
@@ -28,7 +28,7 @@ __device__ inline void u_give_gradients(const TiledLossesArgs& a, unsigned int t
 
 #if U_HEAD_STAGES
 
-// Sums over the block's samples, which the first lane of each warp has; the results are thread 0's.
+// Sums over the block's samples, of which the first of P_LANES lanes has each one's, to `parts`.
 __device__ inline void u_sum_losses(double (&sums)[5], double* parts) {
     __shared__ double rows[U_HEAD_THREADS / 32][5];
     #pragma unroll
@@ -111,9 +111,10 @@ struct ULosses {
 };
 
 // Outputs, the blocks' sums of losses from `parts_at` on, and gradients of all towers' outputs.
-extern "C" __global__ __launch_bounds__(U_HEAD_THREADS, 2) void wide_tiled_losses(const TiledLossesArgs args) {
+extern "C" __global__ __launch_bounds__(U_HEAD_THREADS, U_HEAD_BLOCKS) void wide_tiled_losses(const TiledLossesArgs args) {
     ULosses losses = {args};
-    u_heads_of_rows(args.outputs, losses.n, losses);
+    // Up to tiles of layers that are full of samples: gradients of others are zero.
+    u_heads_of_tiles(args.outputs, (losses.n + U_ROWS - 1) / U_ROWS * U_HEAD_TILES, losses);
     const LossesArgs& a = args.losses;
     u_sum_losses(losses.sums, a.parts + (unsigned long long)(a.parts_at + blockIdx.x) * 5);
 }

@@ -63,7 +63,8 @@ __device__ inline void u_keep_mask(const unsigned char* mask, unsigned char* kep
 // all numbers, the last warp of a row takes the rest.
 extern "C" __global__ __launch_bounds__(256) void wide_tiled_store_obs(const TiledStoreObsArgs a) {
     constexpr unsigned int columns = U_INPUTS < 256 ? U_INPUTS : 256, rows = 256 / columns;
-    constexpr unsigned int parts = (U_INPUTS + 255) / 256, at_once = P_WIDTH % 4 == 0 ? 4 : 1;
+    constexpr unsigned int parts = (U_INPUTS + 255) / 256;
+    constexpr unsigned int at_once = P_WIDTH % 4 == 0 && rows * columns % 128 == 0 ? 4 : 1;
     __shared__ __align__(16) float numbers[8][256];
     unsigned int warp = blockIdx.x * 8 + threadIdx.x / 32, lane = threadIdx.x % 32;
     unsigned int first = warp / parts * rows, begin = warp % parts * 256;

@@ -29,11 +29,13 @@ const BLOCK_RATE: f64 = 90.0;
 /// Nanoseconds that a weight of a copy of the gradient takes, to be written in pieces of 8 bytes and to be read.
 const COPY_TIME: f64 = 0.025;
 
-/// Rows whose outputs stay in shared memory, groups of four warps that make them, and shared memory that they declare, ..
+/// Rows of a tile whose outputs stay in shared memory.
 const HEAD_ROWS: usize = 32;
+/// Groups of four warps of a block that makes them.
 const HEAD_GROUPS: usize = 2;
-/// .. two on a multiprocessor.
+/// Blocks of these that share a multiprocessor.
 const HEAD_BLOCKS: usize = 2;
+/// Shared memory that such a block declares, at most.
 const HEADS_STATIC: usize = 1 << 10;
 
 /// A layer as the kernels see it; places are in bytes of a tower's image, or numbers of its biases.
@@ -57,8 +59,8 @@ pub(super) struct NormBlocks {
 /// How outputs stay in shared memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct HeadsAtOnce {
-    /// Of weights, of each group of four warps.
-    pub(super) stages: usize,
+    /// Stages of shared memory for weights, for each group of four warps.
+    stages: usize,
     /// Of a block.
     shared_bytes: usize,
 }
@@ -87,6 +89,8 @@ pub(super) struct TiledShape {
     pub(super) layers: Vec<TiledLayer>,
     /// Bytes of a tower's image, its biases, and its squares of 64 by 64 weights.
     pub(super) end: TiledLayer,
+    /// How outputs stay in shared memory until they are dealt with, if they do.
+    pub(super) at_once: Option<HeadsAtOnce>,
 }
 
 impl TiledShape {
@@ -126,7 +130,15 @@ impl TiledShape {
                 squares: next.squares + inputs / BLOCK_COLUMNS * (outputs / BLOCK_COLUMNS),
             };
         }
-        Some(Self { towers, layers, end: next })
+        Some(Self { towers, layers, end: next, at_once: None })
+    }
+
+    /// The same with what `plan` decides.
+    pub(super) fn of_policy(network: &WideNetwork, plan: &PolicyPlan) -> Option<Self> {
+        let shape = Self::new(network)?;
+        let are_many = text::size_of_many_heads(plan.layout.head_sizes()) > 0;
+        let at_once = are_many.then(|| shape.heads_at_once(network.n_outputs + 1)).flatten();
+        Some(Self { at_once, ..shape })
     }
 
     /// Hidden layers, as the kernels see them.
@@ -228,18 +240,16 @@ impl TiledShape {
         self.towers[0].heads.n_in.div_ceil(BLOCK_COLUMNS)
     }
 
-    /// How outputs stay in shared memory, `row` of them each, while what they are worth is worked out: where heads are many
-    /// and alike, and if there is room.
-    pub(super) fn heads_at_once(&self, plan: &PolicyPlan, row: usize) -> Option<HeadsAtOnce> {
+    /// How rows of so many outputs stay in shared memory, if there is room.
+    fn heads_at_once(&self, row: usize) -> Option<HeadsAtOnce> {
         // Weights of a stage: 64 outputs by 64 columns.
         const WEIGHTS: usize = 2 * BLOCK_COLUMNS * BLOCK_COLUMNS;
-        let are_many = text::size_of_many_heads(plan.layout.head_sizes()) > 0;
         let inputs = self.towers.len() * self.output_parts() * 2 * BLOCK_COLUMNS * HEAD_ROWS;
         let others = inputs + HEAD_ROWS * 4 * (row | 1);
         let room = SharedMemory::H200.of_each(HEAD_BLOCKS).checked_sub(others + HEADS_STATIC)?;
         let stages = (room / (HEAD_GROUPS * WEIGHTS)).min(2);
         let shared_bytes = others + stages * HEAD_GROUPS * WEIGHTS;
-        let fits = are_many && !self.makes_outputs() && stages > 0;
+        let fits = stages > 0 && !self.makes_outputs();
         fits.then_some(HeadsAtOnce { stages, shared_bytes })
     }
 
@@ -247,7 +257,7 @@ impl TiledShape {
     pub(super) const PRODUCTS: [usize; 5] = [8, HEAD_ROWS, 64, 128, 256];
 
     /// What the kernels need to know, as constants.
-    pub(super) fn constants(&self, tanh: bool, heads: Option<HeadsAtOnce>) -> String {
+    pub(super) fn constants(&self, tanh: bool) -> String {
         let mut text = String::from("\n");
         let place = |(real, padded): (&Layer, &TiledLayer), gain: usize| {
             let Layer { n_in, n_out, weight } = real;
@@ -284,7 +294,10 @@ impl TiledShape {
             ("EPSILON", format!("{LAYER_NORM_EPSILON:e}f")),
             ("HEAD_PARTS", self.output_parts().to_string()),
             ("HEAD_CHUNKS", self.output_blocks().to_string()),
-            ("HEAD_STAGES", heads.map_or(0, |heads| heads.stages).to_string()),
+            ("HEAD_STAGES", self.at_once.map_or(0, |heads| heads.stages).to_string()),
+            ("HEAD_ROWS", format!("{HEAD_ROWS}u")),
+            ("HEAD_GROUPS", format!("{HEAD_GROUPS}u")),
+            ("HEAD_BLOCKS", HEAD_BLOCKS.to_string()),
         ] {
             let _ = writeln!(text, "#define U_{name} {value}");
         }
@@ -356,6 +369,25 @@ mod tests {
         assert_eq!(shape.row_bytes(), 2 * (64 + 2 * (512 + 384) + 64));
         assert_eq!((shape.norm_parts(), shape.has_whole_parts()), (2, false));
         assert_eq!((normed(&[2048]).is_some(), normed(&[2049])), (true, None));
+    }
+
+    /// Rice_n's 570 outputs and a value.
+    #[test]
+    fn outputs_of_many_heads_have_room_beside_narrow_layers() {
+        let at_once = |hidden: usize, towers: usize| {
+            let tower = || network(1044, &[hidden], 570).towers.swap_remove(0);
+            let towers = (0..towers).map(|_| tower()).collect();
+            let shape = TiledShape::new(&WideNetwork::of_towers(towers, 570)).unwrap();
+            let at_once = shape.heads_at_once(571)?;
+            assert!(HEAD_BLOCKS * (at_once.shared_bytes + HEADS_STATIC + 1024) <= 228 << 10);
+            Some(at_once.stages)
+        };
+        let stages = [(64, 2), (128, 2), (192, 2), (256, 2), (128, 1), (256, 1)];
+        let stages = stages.map(|(hidden, towers)| at_once(hidden, towers));
+        assert_eq!(stages, [Some(2), Some(1), Some(1), None, Some(2), Some(1)]);
+        let few = TiledShape::new(&network(4, &[512], 3)).unwrap();
+        assert_eq!(few.heads_at_once(4), None, "the last hidden layer makes them");
+        assert_eq!((few.kept_width(), few.layers[0].inputs), (8, 64));
     }
 
     #[test]
