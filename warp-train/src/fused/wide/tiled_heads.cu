@@ -3,18 +3,19 @@
 // warps, two on a multiprocessor, so that one makes outputs while the other goes on with them; a group makes 64 outputs at a
 // time, for which it fetches weights by itself, 64 by 64 of them a stage.
 //
-// Made by further constants: U_HEAD_ROWS rows, U_HEAD_GROUPS groups, U_HEAD_BLOCKS blocks on a multiprocessor, U_HEAD_PARTS blocks of 64 columns of the last hidden layer that are not all padding,
-// U_HEAD_CHUNKS blocks of 64 outputs of all towers, U_HEAD_STAGES stages of a group.
+// Made by further constants: U_HEAD_ROWS rows of a tile, U_HEAD_GROUPS groups of a block, U_HEAD_BLOCKS blocks on a multiprocessor,
+// U_HEAD_PARTS blocks of 64 columns of the last hidden layer that are not all padding, U_HEAD_CHUNKS blocks of 64 outputs of all
+// towers, U_HEAD_STAGES stages of a group.
 
 #if U_HEAD_STAGES
 
 #define U_HEAD_THREADS (U_HEAD_GROUPS * 128)
 // Numbers from a row to the next one: rows of odd length begin in different banks.
 #define U_HEAD_ROW ((P_OUT + 1) | 1)
-// Bytes of 64 columns of weights of a chunk, and of a tile.
+// Bytes of 64 columns of a chunk's weights, and of a tile's rows.
 #define U_HEAD_WEIGHTS 8192u
 #define U_HEAD_PART (U_HEAD_ROWS * 128)
-// Tiles of a block of rows.
+// Tiles of U_ROWS rows.
 #define U_HEAD_TILES (U_ROWS / U_HEAD_ROWS)
 
 // One of U_HEAD_CHUNKS.
