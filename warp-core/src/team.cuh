@@ -57,9 +57,9 @@ __device__ inline int warp_team() { return WARP_TEAMS == 1 ? 0 : (int)(threadIdx
     type* name = name##_of_teams[warp_team()]
 #define WARP_WHOLE(size, count) (((count) * (size) + 15) / 16 * 16 / (size))
 
-// A sum over the lanes of a team, or over those of a warp that has a share of it: a power of two, side by side.
+// A sum over the lanes of a team, or over those of a warp that has a share of it: on a GPU a power of two, side by side.
 __device__ inline int warp_lane_sum(unsigned int lanes, int value) {
-#if __CUDA_ARCH__ >= 800
+#if defined(WARP_HOST) || __CUDA_ARCH__ >= 800
     return __reduce_add_sync(lanes, value);
 #else
     for (int by = 1; by < (WARP_TEAM < 32 ? WARP_TEAM : 32); by *= 2) value += __shfl_xor_sync(lanes, value, by);
