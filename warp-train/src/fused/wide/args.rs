@@ -174,7 +174,7 @@ kernel_args! {
     }
 }
 
-// gemm.cu, act_few.cu
+// layers/gemm.cu, layers/act_few.cu
 kernel_args! {
     pub(super) struct LayerArgs {
         x: &[f32], x_at: u64, parameters: &[f32], weight: u32, n_in: u32, n_out: u32,
@@ -194,7 +194,7 @@ kernel_args! {
     pub(super) struct ActFewArgs { step: {WideStep}, seen: {WideSeen}, activation: i32 }
 }
 
-// layer_norm.cu
+// layers/norm.cu
 kernel_args! {
     pub(super) struct NormArgs {
         parameters: &[f32], gain: u32, n: u32, y: &mut [f32], unit: &mut [f32], inverse: &mut [f32],
@@ -220,7 +220,7 @@ kernel_args! {
     }
 }
 
-// fused_act.cu, fused_learn.cu
+// fused/act.cu, fused/learn.cu
 kernel_args! {
     pub(super) struct FusedActArgs { step: {WideStep}, seen: {WideSeen}, stage: i32, given: &[f32] }
     pub(super) struct FusedLearnArgs {
@@ -230,7 +230,7 @@ kernel_args! {
     }
 }
 
-// tensor_*.cu
+// tensor/
 kernel_args! {
     pub(super) struct PackArgs { parameters: &[f32], image: &mut [u16], biases: &mut [f32] }
     pub(super) struct TensorActArgs {
@@ -256,7 +256,7 @@ kernel_args! {
     }
 }
 
-// tiled_*.cu
+// tiled/
 kernel_args! {
     pub(super) struct TiledPackArgs {
         parameters: &[f32], image: &mut [u8], image_tower: u64, biases: &mut [f32],
@@ -303,7 +303,7 @@ kernel_args! {
     }
 }
 
-/// The C code of those of layer_norm.cu.
+/// The C code of those of layers/norm.cu.
 pub(super) fn norm_declarations() -> String {
     declare(&[NormArgs::ARGS, NormInputsArgs::ARGS, NormWeightsArgs::ARGS])
 }

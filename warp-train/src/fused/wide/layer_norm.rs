@@ -1,4 +1,4 @@
-//! Layer norm between hidden layers and their activations, where layers run one by one. Host side of `layer_norm.cu`.
+//! Layer norm between hidden layers and their activations, where layers run one by one. Host side of `layers/norm.cu`.
 
 use super::args::{NormArgs, NormInputsArgs, NormWeightsArgs, norm_declarations};
 use super::kernels::NormKernels;
@@ -10,7 +10,7 @@ use warp_core::DType::F32;
 use warp_data::cuda::{Device, DeviceArray};
 use warp_func::cuda::{KernelArgs, Launch};
 
-pub(super) const TEXT: &str = include_str!("layer_norm.cu");
+pub(super) const TEXT: &str = include_str!("layers/norm.cu");
 
 /// The kernels, with their arguments.
 pub(super) fn text() -> String {

@@ -24,7 +24,7 @@ pub(super) enum Product {
     Half,
 }
 
-/// Part of a product that a block makes, numbered as in `gemm.cu`.
+/// Part of a product that a block makes, numbered as in `layers/gemm.cu`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tile {
     Square = 0,
@@ -122,7 +122,7 @@ const FEW: usize = 8;
 /// those of normalised layers: they pass in fp32, 4,700 a microsecond, and such launches take 22 and more.
 const FEW_PARAMETERS: usize = 128 << 10;
 
-/// What `act_few.cu` needs to know of a network, as constants.
+/// What `layers/act_few.cu` needs to know of a network, as constants.
 pub(super) fn constants(network: &WideNetwork) -> String {
     let depth = network.towers.iter().map(|tower| tower.layers().count()).max().unwrap_or(0);
     let place = |layer: &Layer, [column, gap_at, gap, gain]: [usize; 4], hidden: bool| {

@@ -1,5 +1,5 @@
 //! Filling a rollout: what a policy observes and does at every step, and what is kept of it. Host side of
-//! `rollout.cu` and `tensor_rollout.cu`.
+//! `rollout.cu` and `tensor/rollout.cu`.
 
 use super::args::{
     ActArgs, InputsArgs, OutcomeArgs, ScatterCutArgs, TakeValuesArgs, TensorActArgs,

@@ -1,4 +1,5 @@
-//! A tower as tensor cores see it: which towers run whole, and the sizes that `tensor*.cu` computes for itself.
+//! A tower as tensor cores see it: which towers run whole, and the sizes that the kernels in `tensor/` compute for
+//! themselves.
 
 use super::network::{Role, Tower};
 use super::text::list;
@@ -17,7 +18,7 @@ const BLOCK: usize = 8192;
 /// Bytes of 16 rows of them, all ones.
 const ONES: usize = BLOCK / 4;
 
-/// A tower as tensor cores see it; the sizes that `wide_tensor*.cu` computes for itself.
+/// A tower as tensor cores see it; the sizes that they compute for itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TensorShape {
     tower: Tower,
@@ -339,7 +340,7 @@ mod tests {
         }
     }
 
-    /// Sizes as in `tensor_gradient.cu`: 231,040 bytes of 232,448, of which kernels declare 1,024 for themselves.
+    /// Sizes as in `tensor/gradient.cu`: 231,040 bytes of 232,448, of which kernels declare 1,024 for themselves.
     #[test]
     fn small_towers_learn_in_one_pass_and_odd_widths_are_padded() {
         let shape = |hidden: &[usize]| TensorShape::new(&tower(71, hidden, 23), 232_448).unwrap();

@@ -49,54 +49,55 @@ const UPDATE: [&str; 3] = [include_str!("copies.cu"), MINIBATCHES, include_str!(
 pub(super) const MINIBATCHES: &str = include_str!("minibatches.cu");
 /// Losses of outputs that layers one by one have left in memory.
 const LOSSES: &str = include_str!("losses.cu");
-const LAYER_LOSSES: &str = include_str!("layer_losses.cu");
-const PRODUCTS: [&str; 2] = [include_str!("product_single.cu"), include_str!("product_half.cu")];
-const OPERAND: &str = include_str!("operand.cu");
-const GEMM: &str = include_str!("gemm.cu");
-const ACT_FEW: &str = include_str!("act_few.cu");
-const FUSED: &str = include_str!("fused.cu");
-const FUSED_ACT: &str = include_str!("fused_act.cu");
-const FUSED_LEARN: &str = include_str!("fused_learn.cu");
+const LAYER_LOSSES: &str = include_str!("layers/losses.cu");
+const PRODUCTS: [&str; 2] =
+    [include_str!("layers/product_single.cu"), include_str!("layers/product_half.cu")];
+const OPERAND: &str = include_str!("layers/operand.cu");
+const GEMM: &str = include_str!("layers/gemm.cu");
+const ACT_FEW: &str = include_str!("layers/act_few.cu");
+const FUSED: &str = include_str!("fused/tower.cu");
+const FUSED_ACT: &str = include_str!("fused/act.cu");
+const FUSED_LEARN: &str = include_str!("fused/learn.cu");
 const HOPPER: &str = include_str!("hopper.cu");
-const TENSOR: &str = include_str!("tensor.cu");
+const TENSOR: &str = include_str!("tensor/tower.cu");
 /// Texts that take long to compile, so each is a unit of its own: acting, and learning in one pass or in two.
 const TENSOR_ACT: &[&str] =
-    &[include_str!("tensor_pack.cu"), TENSOR_STEP, include_str!("tensor_act.cu")];
+    &[include_str!("tensor/pack.cu"), TENSOR_STEP, include_str!("tensor/act.cu")];
 /// The same with the environment's steps in between, behind its text.
-const TENSOR_ROLLOUT: &[&str] = &[OUTCOME, TENSOR_STEP, include_str!("tensor_rollout.cu")];
-const TENSOR_STEP: &str = include_str!("tensor_step.cu");
+const TENSOR_ROLLOUT: &[&str] = &[OUTCOME, TENSOR_STEP, include_str!("tensor/rollout.cu")];
+const TENSOR_STEP: &str = include_str!("tensor/step.cu");
 const TENSOR_AT_ONCE: &[&str] =
-    &[TENSOR_KEPT, TENSOR_NORM, TENSOR_SAMPLES, TENSOR_PARTIAL, include_str!("tensor_gradient.cu")];
+    &[TENSOR_KEPT, TENSOR_NORM, TENSOR_SAMPLES, TENSOR_PARTIAL, include_str!("tensor/gradient.cu")];
 const TENSOR_LEARN: &[&str] =
-    &[TENSOR_KEPT, TENSOR_NORM, TENSOR_SAMPLES, include_str!("tensor_learn.cu")];
-const TENSOR_WEIGHTS: &[&str] = &[TENSOR_PARTIAL, include_str!("tensor_weights.cu")];
+    &[TENSOR_KEPT, TENSOR_NORM, TENSOR_SAMPLES, include_str!("tensor/learn.cu")];
+const TENSOR_WEIGHTS: &[&str] = &[TENSOR_PARTIAL, include_str!("tensor/weights.cu")];
 /// The same where the first pass makes the gradients of outer layers.
 const EDGES_LEARN: &[&str] = &[
     TENSOR_EDGES,
-    include_str!("tensor_edge_sums.cu"),
+    include_str!("tensor/edge_sums.cu"),
     TENSOR_KEPT,
     TENSOR_SAMPLES,
-    include_str!("tensor_learn.cu"),
+    include_str!("tensor/learn.cu"),
 ];
 const EDGES_WEIGHTS: &[&str] = &[
     TENSOR_EDGES,
     TENSOR_PARTIAL,
-    include_str!("tensor_edge_places.cu"),
-    include_str!("tensor_weights.cu"),
+    include_str!("tensor/edge_places.cu"),
+    include_str!("tensor/weights.cu"),
 ];
-const TENSOR_EDGES: &str = include_str!("tensor_edges.cu");
-const TENSOR_KEPT: &str = include_str!("tensor_kept.cu");
-const TENSOR_NORM: &str = include_str!("tensor_norm.cu");
-const TENSOR_SAMPLES: &str = include_str!("tensor_samples.cu");
-const TENSOR_PARTIAL: &str = include_str!("tensor_partial.cu");
+const TENSOR_EDGES: &str = include_str!("tensor/edges.cu");
+const TENSOR_KEPT: &str = include_str!("tensor/kept.cu");
+const TENSOR_NORM: &str = include_str!("tensor/norm.cu");
+const TENSOR_SAMPLES: &str = include_str!("tensor/samples.cu");
+const TENSOR_PARTIAL: &str = include_str!("tensor/partial.cu");
 
 /// What normalises layers one by one.
 const ROW_MOMENTS: &str = include_str!("row_moments.cu");
-const TILED: &str = include_str!("tiled.cu");
-const TILED_ROWS: &str = include_str!("tiled_rows.cu");
+const TILED: &str = include_str!("tiled/blocks.cu");
+const TILED_ROWS: &str = include_str!("tiled/rows.cu");
 const TILED_UNITS: [&[&str]; 7] = [
-    &[include_str!("tiled_layer.cu"), include_str!("tiled_forward.cu")],
-    &[include_str!("tiled_layer.cu"), include_str!("tiled_back.cu")],
+    &[include_str!("tiled/layer.cu"), include_str!("tiled/forward.cu")],
+    &[include_str!("tiled/layer.cu"), include_str!("tiled/back.cu")],
     &["\n#define U_KIND 0\n", TILED_WEIGHTS],
     &["\n#define U_KIND 1\n", TILED_WEIGHTS],
     &["\n#define U_KIND 2\n", TILED_WEIGHTS],
@@ -104,14 +105,14 @@ const TILED_UNITS: [&[&str]; 7] = [
     &[
         LOSSES,
         DECIDE,
-        include_str!("tiled_heads.cu"),
-        include_str!("tiled_losses.cu"),
-        include_str!("tiled_decide.cu"),
+        include_str!("tiled/heads.cu"),
+        include_str!("tiled/losses.cu"),
+        include_str!("tiled/decide.cu"),
     ],
 ];
 /// Further, of normalised layers.
-const TILED_NORM: &[&str] = &[ROW_MOMENTS, include_str!("tiled_norm.cu")];
-const TILED_WEIGHTS: &str = include_str!("tiled_weights.cu");
+const TILED_NORM: &[&str] = &[ROW_MOMENTS, include_str!("tiled/norm.cu")];
+const TILED_WEIGHTS: &str = include_str!("tiled/weights.cu");
 
 /// How often one agent's episode can be cut by a time limit within a rollout.
 pub(super) fn truncation_slots(spec: &EnvSpec, n_steps: usize) -> usize {

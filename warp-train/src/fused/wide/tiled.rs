@@ -1,5 +1,5 @@
 //! Layers on tensor cores one by one, where whole networks do not fit into a multiprocessor: the arrays
-//! between the launches of `tiled*.cu`, and these launches.
+//! between the launches of the kernels in `tiled/`, and these launches.
 //!
 //! Activations are stored in half precision, and gradients replace them; each launch processes both
 //! networks.

@@ -1,4 +1,4 @@
-//! Layer norm between hidden layers on tensor cores and their activations. Host side of `tiled_norm.cu`.
+//! Layer norm between hidden layers on tensor cores and their activations. Host side of `tiled/norm.cu`.
 
 use super::args::{TiledNormArgs, TiledNormBackArgs, TiledNormSumArgs};
 use super::kernels::TiledNormKernels;

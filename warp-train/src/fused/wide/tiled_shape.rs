@@ -1,4 +1,4 @@
-//! The sizes of layers on tensor cores one by one, as `tiled*.cu` needs to know them.
+//! The sizes of layers on tensor cores one by one, as the kernels in `tiled/` need to know them.
 
 use super::fused::SharedMemory;
 use super::network::{Layer, Tower, WideNetwork};

@@ -1,7 +1,7 @@
 // From the inputs of 64 samples to the gradients of all layers' outputs, on tensor cores: through the network, the
 // loss, and back. Inputs and gradients of every layer are kept as halves, since their products are the gradients of the
-// weights: in shared memory where all of a tower fits (`tensor_gradient.cu`), else in two passes (`tensor_learn.cu`
-// and `tensor_weights.cu`).
+// weights: in shared memory where all of a tower fits (`gradient.cu`), else in two passes (`learn.cu`
+// and `weights.cu`).
 
 // What was done in a thread's row: what its mask allowed, and what its heads chose.
 struct TDone {

@@ -7,7 +7,7 @@
 //
 // Made for one network by constants: U_TOWERS, U_DEPTH hidden layers, U_PLACES and U_HEADS (below),
 // U_TANH, U_FEW if towers have 8 outputs at most that the last hidden layer makes, U_NORMED if hidden
-// layers are normalised: then their launches give sums, which tiled_norm.cu makes activations of.
+// layers are normalised: then their launches give sums, which norm.cu makes activations of.
 
 #define U_BLOCK 16384u
 #define U_ROWS 128u
