@@ -77,7 +77,25 @@ pub(super) fn unsupported(config: &TrainConfig, env: &EnvKernels) -> Option<Stri
     let refused = refusals.iter().find(|(refused, _)| *refused).map(|(_, what)| (*what).into());
     let of_policies = || config.policies.iter().find_map(|plan| unsupported_policy(config, plan));
     let together = "policies whose networks and rows do not fit into shared memory together";
-    refused.or_else(of_policies).or_else(|| (!fits(config)).then(|| together.into()))
+    let inputs = first.group(spec).observation_width();
+    let has_places = || has_places(rows_of_warp(config), inputs);
+    refused.or_else(of_policies).or_else(|| (!fits(config)).then(|| together.into())).or_else(
+        || (!has_places()).then(|| "more rows of agents than a warp has places for".into()),
+    )
+}
+
+/// Rows of agents that a warp takes, with those that fill up a policy's tiles.
+fn rows_of_warp(config: &TrainConfig) -> usize {
+    let together = together(config);
+    let slots = |plan: &PolicyPlan| plan.n_agents().next_multiple_of(16 / together);
+    config.policies.iter().map(slots).sum::<usize>() * together
+}
+
+/// Whether a lane has a bit for each of its rows and for each unit of 16 bytes of observations that it stores
+/// (`MultiAgentPlaces` in `collect_multi_agent.cu`).
+fn has_places(rows: usize, inputs: usize) -> bool {
+    let units = (inputs + 1).div_ceil(8);
+    rows.div_ceil(32) + (rows * units).div_ceil(32) <= 32
 }
 
 /// Whether the networks that act and a warp's rows (`MultiAgentRows` in collect_multi_agent.cu) have room in the shared
@@ -85,10 +103,7 @@ pub(super) fn unsupported(config: &TrainConfig, env: &EnvKernels) -> Option<Stri
 fn fits(config: &TrainConfig) -> bool {
     let (first, policies) = (&config.policies[0], config.policies.len());
     let inputs = first.group(&config.spec).observation_width();
-    let together = together(config);
-    let slots = |plan: &PolicyPlan| plan.n_agents().next_multiple_of(16 / together);
-    let slots: usize = config.policies.iter().map(slots).sum();
-    let rounds = slots.div_ceil(32 / together);
+    let rounds = rows_of_warp(config).div_ceil(32);
     // Observations and outputs of a round, and observations before they are normalised.
     let raw = if first.config.norm_obs { 4 * (inputs | 1) } else { 0 };
     let rows = 32 * rounds * (2 * ((inputs + 1).next_multiple_of(16) + 8) + 4 * 12 + raw);
@@ -402,6 +417,14 @@ mod tests {
         assert!(fits_with(&policies(2, 128)) && fits_with(&policies(4, 128)));
         assert!(!fits_with(&policies(5, 128)));
         assert!(fits_with(&policies(7, 64)));
+    }
+
+    /// Five agents of tag, and sixteen policies of an agent each, whose rows fill up tiles of four.
+    #[test]
+    fn rows_have_places_in_a_word() {
+        assert!(has_places(8 * 4, 21));
+        assert!(has_places(16 * 4 * 4, 23));
+        assert!(!has_places(16 * 4 * 4, 24));
     }
 
     /// Tag's networks of 64 and of 128 with its rows, and twice as many of 128.
