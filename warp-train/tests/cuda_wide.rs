@@ -6,6 +6,7 @@
 mod cuda_cases;
 
 use cuda_cases::normed::{MANY_HEADS, NORMED, NORMED_LAYERS};
+use cuda_cases::of_128::OF_128;
 use cuda_cases::{
     Case, MASKS, NEAR, NEAR_IN_MINIBATCHES, NO_HIDDEN_LAYER, ODD_WIDTHS, Result, SHARED_GAUSSIAN,
     STEPS, check, check_figure, near_in_bf16, no_compiler, no_device, on_gpu, registry,
@@ -205,7 +206,8 @@ fn main() -> ExitCode {
     let ignored = no_device.is_some();
     let compiles = Trial::test("cuda_wide_text_compiles", compiles);
     let mut trials = vec![compiles.with_ignored_flag(no_compiler.is_some())];
-    for (name, keys) in CASES.into_iter().chain(WHOLE).chain(all_normed()).chain(SHARDS) {
+    let cases = CASES.into_iter().chain(WHOLE).chain(OF_128).chain(all_normed()).chain(SHARDS);
+    for (name, keys) in cases {
         let trial = |test: &str, run: fn(&str) -> Result<()>| {
             Trial::test(format!("cuda_wide_{test}: {name}"), move || run(keys))
                 .with_ignored_flag(ignored)
@@ -295,9 +297,10 @@ fn trials_in_bf16(ignored: bool) -> Vec<Trial> {
 /// Those that are tried with bf16, too: every way of multiplying.
 fn in_bf16() -> Vec<Case> {
     let cases = [CASES[0], CASES[1], CASES[3], MASKS, CASES[8], NO_HIDDEN_LAYER];
+    let of_128 = [OF_128[0], OF_128[3], OF_128[4]];
     let layers = [NORMED_LAYERS[1], NORMED_LAYERS[2]];
     let layers = layers.into_iter().chain(MANY_HEADS);
-    cases.into_iter().chain([WHOLE[2], WHOLE[4]]).chain(TILED).chain(layers).collect()
+    cases.into_iter().chain([WHOLE[2], WHOLE[4]]).chain(of_128).chain(TILED).chain(layers).collect()
 }
 
 /// Layers one by one, normalised or not, and whole towers that are normalised.

@@ -5,6 +5,7 @@
 pub(crate) mod go_on;
 pub(crate) mod hold;
 pub(crate) mod normed;
+pub(crate) mod of_128;
 pub(crate) mod relay;
 pub(crate) mod replay;
 pub(crate) mod shards;

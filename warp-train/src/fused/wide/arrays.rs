@@ -149,7 +149,7 @@ impl Sizes {
 
 /// Those that learn in two passes, with memory between them.
 fn two_passes(shapes: &[TensorShape]) -> impl Iterator<Item = &TensorShape> {
-    shapes.iter().filter(|shape| shape.learners().is_none())
+    shapes.iter().filter(|shape| shape.groups().is_none())
 }
 
 /// Multiprocessors that are left free by a policy that learns in one pass beside others. Its launches are long and fill
@@ -175,7 +175,13 @@ fn rows_by_layer(network: &WideNetwork) -> usize {
 /// gradient, and less work of a block beside its rows.
 fn jobs_at_once(shapes: &[TensorShape], tiles: usize, busy: usize) -> usize {
     if two_passes(shapes).next().is_none() {
-        let groups = busy * shapes.iter().filter_map(TensorShape::learners).min().unwrap_or(1);
+        let groups = busy
+            * shapes
+                .iter()
+                .filter_map(TensorShape::groups)
+                .map(|groups| groups.learners)
+                .min()
+                .unwrap_or(1);
         return if tiles <= MOST_ROUNDS * groups { shapes.len() } else { 1 };
     }
     let jobs = two_passes(shapes).map(TensorShape::jobs);

@@ -26,6 +26,8 @@ mod selection;
 mod shards;
 mod shared;
 mod spread;
+mod tensor;
+mod tensor_groups;
 mod tensor_shape;
 mod text;
 mod tiled;

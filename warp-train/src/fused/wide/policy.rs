@@ -6,8 +6,7 @@ use super::args::PackArgs;
 use super::arrays::{Arrays, Sizes};
 use super::kernels::{
     ByLayer, FewKernels, FusedActKernels, FusedLearnKernels, FusedTowers, GeneralKernels,
-    LayerKernels, LossKernels, NormKernels, TensorActKernels, TensorGradientKernels,
-    TensorLearnKernels, TensorRolloutKernels, TensorWeightsKernels, UpdateKernels,
+    LayerKernels, LossKernels, NormKernels, TensorRolloutKernels, UpdateKernels,
 };
 use super::layer_norm::Norms;
 use super::layers::{Product, acts_few};
@@ -19,6 +18,7 @@ use super::selection::WideGoals;
 use super::shards::WideShards;
 use super::shared::WideState;
 use super::spread::WideSpread;
+use super::tensor::{TensorTower, tensor_towers};
 use super::tensor_shape::{TILE_ROWS, TensorShape};
 use super::text;
 use super::tiled::TiledNetwork;
@@ -30,85 +30,11 @@ use crate::model::LearnerState;
 use crate::model::{Activation, PolicyTensors};
 use crate::network::foreign::{ForeignNetwork, ForeignParts, MakeForeign};
 use std::cell::RefCell;
-use warp_core::DType::{F32, U8};
 use warp_data::cuda::{Device, DeviceArray};
 use warp_func::cuda::{
     Build, DeviceEnvs, DeviceStruct, DeviceValue, KernelArgs, Kernels, Launch, Module, Source,
     begin_early, side_by_side,
 };
-
-/// A tower on tensor cores: its kernels, its weights as halves, its biases with gains and shifts behind them.
-#[derive(Debug)]
-pub(super) struct TensorTower {
-    pub(super) shape: TensorShape,
-    pub(super) acts: TensorActKernels,
-    pub(super) learns: TensorLearns,
-    pub(super) image: DeviceArray,
-    pub(super) biases: DeviceArray,
-}
-
-impl TensorTower {
-    /// A tower of this shape, with kernels of `units`.
-    fn new(kernels: &Kernels, shape: &TensorShape, units: &[Source], chunk: usize) -> Result<Self> {
-        let device = kernels.device();
-        let modules = compile(kernels, units, Build::Release)?;
-        let acts = TensorActKernels::of(&modules[0])?;
-        let learns = match &modules[1..] {
-            [learns, weights] => {
-                let bytes = chunk.div_ceil(TILE_ROWS) * shape.kept_bytes();
-                let groups = shape.most_groups(device.info().n_multiprocessors as usize);
-                TensorLearns::TwoPasses {
-                    learns: TensorLearnKernels::of(learns)?,
-                    weights: TensorWeightsKernels::of(weights)?,
-                    between: Box::new(BetweenPasses {
-                        kept: DeviceArray::zeros(device, "kept", U8, &[bytes])?,
-                        units: DeviceArray::zeros(
-                            device,
-                            "normalised layers",
-                            U8,
-                            &[groups * shape.units_bytes()],
-                        )?,
-                        own_gradients: DeviceArray::zeros(
-                            device,
-                            "gradients of the first pass",
-                            F32,
-                            &[groups * shape.own_gradients()],
-                        )?,
-                    }),
-                }
-            }
-            rest => TensorLearns::AtOnce(TensorGradientKernels::of(&rest[0])?),
-        };
-        let image = DeviceArray::zeros(device, "image", U8, &[shape.image_bytes()])?;
-        let biases = DeviceArray::zeros(device, "biases", F32, &[shape.vectors()])?;
-        Ok(Self { shape: shape.clone(), acts, learns, image, biases })
-    }
-}
-
-/// How a tower on tensor cores learns.
-#[derive(Debug)]
-pub(super) enum TensorLearns {
-    /// In one pass.
-    AtOnce(TensorGradientKernels),
-    /// To the gradients of layers, and from there to those of weights.
-    TwoPasses {
-        learns: TensorLearnKernels,
-        weights: TensorWeightsKernels,
-        between: Box<BetweenPasses>,
-    },
-}
-
-/// What the first of two passes leaves for the second.
-#[derive(Debug)]
-pub(super) struct BetweenPasses {
-    /// Activations and gradients of a chunk.
-    pub(super) kept: DeviceArray,
-    /// What normalisations give of a tile, of each group of warps.
-    pub(super) units: DeviceArray,
-    /// Sums of gradients that the first pass makes itself, of each group of warps: of outer layers, or of gains and shifts;
-    /// none where the second pass makes all.
-    pub(super) own_gradients: DeviceArray,
-}
 
 /// Where the rows of a forward pass in fp32 come from and how many there are.
 #[derive(Debug, Clone, Copy)]
@@ -399,20 +325,9 @@ impl WidePolicy {
     }
 }
 
-fn compile(kernels: &Kernels, units: &[Source], build: Build) -> Result<Vec<Module>> {
+pub(super) fn compile(kernels: &Kernels, units: &[Source], build: Build) -> Result<Vec<Module>> {
     let units: Vec<_> = units.iter().map(|unit| (unit, build)).collect();
     Ok(kernels.compile_all(&units)?)
-}
-
-/// Towers on tensor cores, if that is the way, of a list of `units` each.
-fn tensor_towers(
-    kernels: &Kernels,
-    path: &NetworkPath,
-    units: &[Vec<Source>],
-    sizes: &Sizes,
-) -> Result<Vec<TensorTower>> {
-    let towers = path.shapes().iter().zip(units);
-    towers.map(|(shape, units)| TensorTower::new(kernels, shape, units, sizes.chunk)).collect()
 }
 
 /// The kernel of whole rollouts, of `unit`: environments step in it as they do in their own.

@@ -7,7 +7,8 @@ use super::args::{
 };
 use super::kernels::TensorRolloutKernels;
 use super::network::Role;
-use super::policy::{Rows, TensorTower, WidePolicy};
+use super::policy::{Rows, WidePolicy};
+use super::tensor::TensorTower;
 use super::text;
 use crate::error::Result;
 use warp_data::cuda::DeviceArray;

@@ -2,6 +2,7 @@
 //! themselves.
 
 use super::network::{Role, Tower};
+use super::tensor_groups::Groups;
 use super::text::list;
 use crate::model::LAYER_NORM_EPSILON;
 use std::fmt::Write;
@@ -14,9 +15,7 @@ const STAGES: usize = 4;
 const MOST_STAGES: usize = 6;
 const STAGES_BYTES: usize = 192 << 10;
 /// Bytes of 64 rows of 64 columns.
-const BLOCK: usize = 8192;
-/// Bytes of 16 rows of them, all ones.
-const ONES: usize = BLOCK / 4;
+pub(super) const BLOCK: usize = 8192;
 
 /// A tower as tensor cores see it; the sizes that they compute for itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,9 +26,7 @@ pub(super) struct TensorShape {
     /// Outputs, padded.
     outputs: usize,
     /// Groups of a block that learn in one pass; none where it takes two.
-    learners: Option<usize>,
-    /// Whether those groups have room for the observations of their next tiles.
-    ahead: bool,
+    groups: Option<Groups>,
     /// Whether the first of two passes makes the gradients of the first and the output layer.
     edges: bool,
     /// Whether the kernel that acts has room for sums of what is seen.
@@ -40,8 +37,6 @@ pub(super) struct TensorShape {
 pub(super) const MOST_A_PROCESSOR: usize = 2;
 /// Outputs that the first pass makes gradients of, and observations with a one behind them, at most.
 const MOST_AT_EDGES: usize = 16;
-/// Numbers of groups that learn in one pass, and the sums that a thread of the group beside them has registers for.
-const LEARNERS: [(usize, usize); 2] = [(3, 148), (2, 136)];
 
 impl TensorShape {
     /// The shape of `tower`, if it has one that fits into `shared_bytes` of shared memory.
@@ -55,30 +50,16 @@ impl TensorShape {
             tower: tower.clone(),
             widths,
             outputs,
-            learners: None,
-            ahead: false,
+            groups: None,
             edges: false,
             sums_obs: false,
         };
         let whole = shape.widths.iter().chain([&outputs]).all(|width| *width <= 256);
         // What kernels declare for themselves.
         let fixed = 3 * 1024;
-        let fixed_of_gradients = 1024;
         let largest = shape.learn_bytes().max(shape.weights_bytes()) + fixed;
         let fits = whole && largest <= shared_bytes;
-        let narrow = shape.widths[1..].iter().chain([&shape.outputs]).all(|width| *width <= 64);
-        let sums = shape.widths.iter().map(|width| width / 2 + 4).sum::<usize>();
-        let learners = LEARNERS.iter().find(|(learners, most)| {
-            let has_registers = *learners == 2 || tower.norms.is_empty();
-            has_registers
-                && sums <= *most
-                && shape.gradient_bytes(*learners) + fixed_of_gradients <= shared_bytes
-        });
-        shape.learners = learners.map(|(learners, _)| *learners).filter(|_| narrow);
-        let with = Self { ahead: true, ..shape.clone() };
-        shape.ahead = shape.learners.is_some_and(|learners| {
-            with.gradient_bytes(learners) + fixed_of_gradients <= shared_bytes
-        });
+        shape.groups = shape.find_groups(shared_bytes);
         shape.edges = shape.has_room_for_edges(shared_bytes);
         let with = shape.blocks() * (shape.act_bytes() + shape.obs_sums_bytes() + fixed);
         shape.sums_obs = with <= shared_bytes;
@@ -93,15 +74,15 @@ impl TensorShape {
             && self.tower.hidden[0].n_in < MOST_AT_EDGES
             && self.outputs <= MOST_AT_EDGES;
         let with = Self { edges: true, ..self.clone() };
-        few && self.learners.is_none()
+        few && self.groups.is_none()
             && self.blocks() == 1
             && with.learn_bytes() + 1024 <= shared_bytes
     }
 
     /// Groups of a block that learn in one pass; none where what is kept of their samples does not fit beside the
     /// weights, or the sums of gradients not into registers: then it takes two.
-    pub(super) fn learners(&self) -> Option<usize> {
-        self.learners
+    pub(super) fn groups(&self) -> Option<&Groups> {
+        self.groups.as_ref()
     }
 
     /// Whether the first of two passes makes the gradients of outer layers.
@@ -132,8 +113,32 @@ impl TensorShape {
         self.layers().map(|l| self.outputs_of(l)).sum::<usize>() + self.norms()
     }
 
+    /// Observations.
+    pub(super) fn n_inputs(&self) -> usize {
+        self.tower.hidden[0].n_in
+    }
+
+    /// Inputs of each layer, padded.
+    pub(super) fn inputs(&self) -> impl Iterator<Item = usize> {
+        self.widths.iter().copied()
+    }
+
+    /// Outputs of each hidden layer, padded.
+    pub(super) fn hidden(&self) -> impl Iterator<Item = usize> {
+        self.inputs().skip(1)
+    }
+
+    /// Outputs of the last layer, padded.
+    pub(super) fn n_outputs(&self) -> usize {
+        self.outputs
+    }
+
+    pub(super) fn is_normed(&self) -> bool {
+        !self.tower.norms.is_empty()
+    }
+
     /// Gains and shifts, padded.
-    fn norms(&self) -> usize {
+    pub(super) fn norms(&self) -> usize {
         2 * self.normed().sum::<usize>()
     }
 
@@ -204,15 +209,6 @@ impl TensorShape {
         self.image_bytes() + stages + 4 * self.vectors() + outputs + sums + observations
     }
 
-    /// Shared memory of a pass that does all, with so many groups that learn.
-    pub(super) fn gradient_bytes(&self, learners: usize) -> usize {
-        // 64 rows of outputs, sums of losses and of gradients of gains and shifts; ones that all groups share.
-        let ahead = if self.ahead { self.widths[0].div_ceil(64) * BLOCK } else { 0 };
-        let sums = 128 * 5 * 4 + 4 * 4 * self.norms();
-        let of_group = self.kept_bytes() + ahead + 64 * 4 * (self.outputs + 2) + sums;
-        self.image_bytes() + 4 * self.vectors() + learners * of_group + ONES
-    }
-
     /// Shared memory of the second pass.
     pub(super) fn weights_bytes(&self) -> usize {
         // A block of two groups is laid out as if both were full.
@@ -251,9 +247,12 @@ impl TensorShape {
     /// Widths of the products that the text needs.
     pub(super) fn products(&self) -> Vec<usize> {
         let mut widths: Vec<_> = self.widths.iter().copied().chain([self.outputs, 8]).collect();
-        if self.learners.is_some() {
+        match &self.groups {
+            Some(groups) if groups.multipliers > 1 => widths.push(self.columns()),
             // With gradients of biases beside those of weights.
-            widths.extend(self.widths.iter().map(|width| width + 8).filter(|width| *width <= 256));
+            Some(_) => widths
+                .extend(self.widths.iter().map(|width| width + 8).filter(|width| *width <= 256)),
+            None => {}
         }
         widths.sort_unstable();
         widths.dedup();
@@ -268,13 +267,17 @@ impl TensorShape {
             Role::Critic => 2,
         };
         let reals = tower.layers().map(|layer| layer.n_in);
+        let groups = self.groups.clone().unwrap_or_default();
         // No list of C is empty.
         let gains = tower.norms.iter().chain(tower.norms.is_empty().then_some(&0));
         for (name, value) in [
             ("DEPTH", tower.hidden.len().to_string()),
             ("BLOCKS", self.blocks().to_string()),
-            ("LEARNERS", self.learners.unwrap_or(0).to_string()),
-            ("AHEAD", u8::from(self.ahead).to_string()),
+            ("LEARNERS", groups.learners.to_string()),
+            ("MULTIPLIERS", groups.multipliers.to_string()),
+            ("LEARN_REGISTERS", groups.registers_to_learn.to_string()),
+            ("MULTIPLY_REGISTERS", groups.registers_to_multiply.to_string()),
+            ("AHEAD", u8::from(groups.ahead).to_string()),
             ("EDGES", u8::from(self.edges).to_string()),
             ("WIDTHS", list(self.widths.iter())),
             ("REALS", list(reals)),
@@ -340,23 +343,58 @@ mod tests {
         }
     }
 
+    /// Groups that learn in one pass, and those that multiply beside them.
+    fn groups(shape: &TensorShape) -> Option<(usize, usize)> {
+        shape.groups().map(|groups| (groups.learners, groups.multipliers))
+    }
+
+    /// Shared memory of one pass, and whether observations come ahead.
+    fn at_once(shape: &TensorShape) -> (usize, bool) {
+        let groups = shape.groups().unwrap();
+        (shape.gradient_bytes(groups), groups.ahead)
+    }
+
     /// Sizes as in `tensor/gradient.cu`: 231,040 bytes of 232,448, of which kernels declare 1,024 for themselves.
     #[test]
     fn small_towers_learn_in_one_pass_and_odd_widths_are_padded() {
         let shape = |hidden: &[usize]| TensorShape::new(&tower(71, hidden, 23), 232_448).unwrap();
-        assert_eq!(shape(&[64, 64]).learners(), Some(3));
-        assert_eq!((shape(&[64, 64]).gradient_bytes(3), shape(&[64, 64]).ahead), (231_040, false));
+        assert_eq!(groups(&shape(&[64, 64])), Some((3, 1)));
+        assert_eq!(at_once(&shape(&[64, 64])), (231_040, false));
         let fewer = TensorShape::new(&tower(64, &[64, 64], 11), 232_448).unwrap();
-        assert_eq!((fewer.gradient_bytes(3), fewer.ahead), (214_592, true));
+        assert_eq!(at_once(&fewer), (214_592, true));
         assert_eq!((fewer.obs_sums_bytes(), fewer.has_room_for_obs_sums()), (8_192, true));
-        assert_eq!(shape(&[64, 64, 64, 64]).learners(), None, "sums of gradients do not fit");
-        assert_eq!(shape(&[64, 128]).learners(), None);
+        assert_eq!(groups(&shape(&[64, 64, 64, 64])), None, "sums of gradients do not fit");
+        assert_eq!(groups(&shape(&[64, 128])), None);
         let odd = shape(&[40, 24]);
-        assert_eq!((odd.widths.as_slice(), odd.learners()), (&[80, 64, 64][..], Some(3)));
-        assert_eq!(
-            TensorShape::new(&tower(71, &[64, 64], 23), 166_000).unwrap().learners(),
-            Some(2)
-        );
+        assert_eq!((odd.widths.as_slice(), groups(&odd)), (&[80, 64, 64][..], Some((3, 1))));
+        let shape = TensorShape::new(&tower(71, &[64, 64], 23), 166_000).unwrap();
+        assert_eq!(groups(&shape), Some((2, 1)));
+    }
+
+    /// The same where two groups multiply: their sums and what those need that learn are the registers that there are.
+    #[test]
+    fn layers_of_128_learn_in_one_pass() {
+        let shape = |inputs: usize, hidden: &[usize], outputs: usize| {
+            TensorShape::new(&tower(inputs, hidden, outputs), 232_448).unwrap()
+        };
+        let registers = |shape: &TensorShape| {
+            let groups = shape.groups().unwrap();
+            (groups.registers_to_learn, groups.registers_to_multiply)
+        };
+        let runner = shape(71, &[128, 128], 23);
+        assert_eq!((groups(&runner), registers(&runner)), (Some((2, 2)), (104, 152)));
+        assert_eq!((at_once(&runner), runner.columns()), ((201_856, false), 72));
+        assert_eq!(runner.products(), [8, 32, 72, 80, 128]);
+        let critic = shape(71, &[128, 128], 1);
+        assert_eq!((at_once(&critic), registers(&critic)), ((222_272, true), (112, 144)));
+        let few = shape(4, &[100, 65], 2);
+        assert_eq!((groups(&few), registers(&few)), (Some((2, 2)), (0, 0)));
+        let one = shape(4, &[128], 2);
+        assert_eq!((groups(&one), registers(&one)), (Some((2, 2)), (0, 0)));
+        assert_eq!(groups(&shape(72, &[128, 128], 23)), Some((2, 2)), "80 columns");
+        assert_eq!(groups(&shape(80, &[128, 128], 23)), None, "88 columns");
+        assert_eq!(groups(&shape(4, &[128, 128, 128], 2)), None);
+        assert_eq!(groups(&shape(4, &[128, 64], 2)), None);
     }
 
     /// As the kernels' texts say.
@@ -369,11 +407,12 @@ mod tests {
         let small = shape(&[64, 64]);
         assert_eq!((small.vectors(), small.kept_bytes()), (144 + 256, 6 * BLOCK));
         assert_eq!(small.units_bytes(), 2 * BLOCK);
-        assert_eq!((small.learners(), small.gradient_bytes(2)), (Some(2), 153_152));
-        assert_eq!(shape(&[64, 64, 64]).learners(), Some(2));
+        assert_eq!((groups(&small), at_once(&small)), (Some((2, 1)), (153_152, true)));
+        assert_eq!(groups(&shape(&[64, 64, 64])), Some((2, 1)));
+        assert_eq!(groups(&shape(&[128, 128])), None);
         // Two passes with two blocks a multiprocessor, so that there are 528 groups.
         let deep = shape(&[64, 64, 64, 64]);
-        assert_eq!((deep.learners(), deep.most_groups(132)), (None, 528));
+        assert_eq!((groups(&deep), deep.most_groups(132)), (None, 528));
         let large = shape(&[256, 256]);
         assert_eq!((large.own_gradients(), large.makes_edges()), (4 * 1024, false));
         assert_eq!((large.kept_bytes(), large.units_bytes()), ((9 + 9) * BLOCK, 8 * BLOCK));

@@ -66,8 +66,25 @@ const TENSOR_ACT: &[&str] =
 /// The same with the environment's steps in between, behind its text.
 const TENSOR_ROLLOUT: &[&str] = &[OUTCOME, TENSOR_STEP, include_str!("tensor/rollout.cu")];
 const TENSOR_STEP: &str = include_str!("tensor/step.cu");
-const TENSOR_AT_ONCE: &[&str] =
-    &[TENSOR_KEPT, TENSOR_NORM, TENSOR_SAMPLES, TENSOR_PARTIAL, include_str!("tensor/gradient.cu")];
+/// One pass, where one group multiplies for all.
+const TENSOR_NARROW: &[&str] = &[
+    TENSOR_KEPT,
+    TENSOR_NORM,
+    TENSOR_SAMPLES,
+    TENSOR_PARTIAL,
+    TENSOR_GROUPS,
+    include_str!("tensor/groups_narrow.cu"),
+    TENSOR_GRADIENT,
+];
+/// The same where two do.
+const TENSOR_WIDE: &[&str] = &[
+    TENSOR_KEPT,
+    TENSOR_SAMPLES,
+    TENSOR_PARTIAL,
+    TENSOR_GROUPS,
+    include_str!("tensor/groups_wide.cu"),
+    TENSOR_GRADIENT,
+];
 const TENSOR_LEARN: &[&str] =
     &[TENSOR_KEPT, TENSOR_NORM, TENSOR_SAMPLES, include_str!("tensor/learn.cu")];
 const TENSOR_WEIGHTS: &[&str] = &[TENSOR_PARTIAL, include_str!("tensor/weights.cu")];
@@ -90,6 +107,8 @@ const TENSOR_KEPT: &str = include_str!("tensor/kept.cu");
 const TENSOR_NORM: &str = include_str!("tensor/norm.cu");
 const TENSOR_SAMPLES: &str = include_str!("tensor/samples.cu");
 const TENSOR_PARTIAL: &str = include_str!("tensor/partial.cu");
+const TENSOR_GROUPS: &str = include_str!("tensor/groups.cu");
+const TENSOR_GRADIENT: &str = include_str!("tensor/gradient.cu");
 
 /// What normalises layers one by one.
 const ROW_MOMENTS: &str = include_str!("row_moments.cu");
@@ -191,8 +210,9 @@ pub(super) fn tensor(
     let text = tower(config, number, network, shape, sums_obs);
     let source =
         |unit: &[&str]| with_samplers("wide_tensor.cu", format!("{text}{}", unit.join("\n")));
-    match shape.learners() {
-        Some(_) => [TENSOR_ACT, TENSOR_AT_ONCE].map(source).to_vec(),
+    match shape.groups() {
+        Some(groups) if groups.multipliers > 1 => [TENSOR_ACT, TENSOR_WIDE].map(source).to_vec(),
+        Some(_) => [TENSOR_ACT, TENSOR_NARROW].map(source).to_vec(),
         None if shape.makes_edges() => {
             [TENSOR_ACT, EDGES_LEARN, EDGES_WEIGHTS].map(source).to_vec()
         }
@@ -366,8 +386,9 @@ mod tests {
     /// Else NVRTC mistakes local structs for them, as `kernel_args.rs` says.
     #[test]
     fn arguments_are_taken_by_value() {
-        let tensor =
-            [TENSOR_ACT, TENSOR_AT_ONCE, TENSOR_LEARN, TENSOR_WEIGHTS, EDGES_LEARN, EDGES_WEIGHTS];
+        let at_once = [TENSOR_NARROW, TENSOR_WIDE];
+        let in_two = [TENSOR_LEARN, TENSOR_WEIGHTS, EDGES_LEARN, EDGES_WEIGHTS];
+        let tensor = [&[TENSOR_ACT][..], &at_once, &in_two].concat();
         let units = [&tensor[..], &[TENSOR_ROLLOUT, TILED_NORM], &TILED_UNITS].concat().concat();
         let others = [
             GEMM,

@@ -3,11 +3,10 @@
 
 use super::args::{
     BeginMinibatchArgs, CheckKlArgs, DescendArgs, FactorsArgs, GatherArgs, LossesArgs, ReduceArgs,
-    TensorGradientArgs, TensorLearnArgs, TensorWeightsArgs, WideSamples,
+    WideSamples,
 };
 use super::arrays::{LOSS_WORDS, SUM_BLOCKS};
-use super::kernels::{TensorGradientKernels, TensorLearnKernels, TensorWeightsKernels};
-use super::policy::{BetweenPasses, Rows, TensorLearns, TensorTower, WidePolicy};
+use super::policy::{Rows, WidePolicy};
 use super::shared::{FAULT_GRADIENT, FAULT_OUTPUT, OF_ADVANTAGES, SUMS, WideSettings, WideState};
 use super::text;
 use crate::algorithm::{PolicyFigures, PolicyMetrics};
@@ -260,137 +259,6 @@ impl WidePolicy {
             None => self.backward(first)?,
         }
         Ok(launch.blocks as usize)
-    }
-
-    /// Gradients of a chunk on tensor cores, towers side by side; returns how many blocks of loss sums it left.
-    fn tensor_gradients(&self, first: usize, order: &DeviceArray, at: usize) -> Result<usize> {
-        let mut end = at;
-        let places = self.tensor.iter().map(|tower| {
-            let parts_at = end;
-            end += self.blocks_that_learn(tower);
-            (tower, parts_at)
-        });
-        let places: Vec<_> = places.collect();
-        let learn = |(tower, parts_at): (&TensorTower, usize)| match &tower.learns {
-            TensorLearns::AtOnce(kernels) => {
-                self.tensor_at_once(tower, kernels, first, order, parts_at)
-            }
-            TensorLearns::TwoPasses { learns, weights, between } => {
-                self.tensor_learn(tower, learns, between, first, order, parts_at)?;
-                self.tensor_weights(tower, weights, between, first)
-            }
-        };
-        side_by_side(&self.device, places.into_iter().map(|place| move || learn(place)))?;
-        Ok(end - at)
-    }
-
-    /// Blocks that compute a tower's losses.
-    fn blocks_that_learn(&self, tower: &TensorTower) -> usize {
-        match &tower.learns {
-            TensorLearns::AtOnce(_) => self.sizes.copies,
-            TensorLearns::TwoPasses { .. } => self.first_pass(tower).blocks as usize,
-        }
-    }
-
-    fn first_pass(&self, tower: &TensorTower) -> Launch {
-        self.two_tiles_a_block(self.sizes.chunk, &tower.shape, tower.shape.learn_bytes())
-    }
-
-    /// A tower's gradients of a chunk in one pass.
-    fn tensor_at_once(
-        &self,
-        tower: &TensorTower,
-        kernels: &TensorGradientKernels,
-        first: usize,
-        order: &DeviceArray,
-        parts_at: usize,
-    ) -> Result<()> {
-        let (a, s) = (&self.arrays, &self.sizes);
-        let args = TensorGradientArgs {
-            settings: &a.settings,
-            state: &a.state,
-            order,
-            first: first as u32,
-            rows: s.chunk as u32,
-            obs: &a.obs,
-            from: self.samples(),
-            parameters: &a.parameters,
-            image: &tower.image,
-            biases: &tower.biases,
-            partial: &a.partial,
-            n_parameters: self.network.n_parameters as u32,
-            parts: &a.losses,
-            parts_at: parts_at as u32,
-        };
-        let learners = tower.shape.learners().unwrap_or(1);
-        let launch = Launch {
-            blocks: s.copies as u32,
-            threads: 128 * (learners + 1) as u32,
-            shared_bytes: tower.shape.gradient_bytes(learners) as u32,
-            cooperative: false,
-        };
-        Ok(kernels.tensor_gradient.launch(&launch, &[args.arg()])?)
-    }
-
-    /// The first of a tower's two passes over a chunk.
-    fn tensor_learn(
-        &self,
-        tower: &TensorTower,
-        kernels: &TensorLearnKernels,
-        between: &BetweenPasses,
-        first: usize,
-        order: &DeviceArray,
-        parts_at: usize,
-    ) -> Result<()> {
-        let (a, s) = (&self.arrays, &self.sizes);
-        let args = TensorLearnArgs {
-            settings: &a.settings,
-            state: &a.state,
-            order,
-            first: first as u32,
-            rows: s.chunk as u32,
-            obs: &a.obs,
-            from: self.samples(),
-            parameters: &a.parameters,
-            image: &tower.image,
-            biases: &tower.biases,
-            kept: &between.kept,
-            units: &between.units,
-            own_gradients: &between.own_gradients,
-            parts: &a.losses,
-            parts_at: parts_at as u32,
-        };
-        Ok(kernels.tensor_learn.launch(&self.first_pass(tower), &[args.arg()])?)
-    }
-
-    /// The second.
-    fn tensor_weights(
-        &self,
-        tower: &TensorTower,
-        kernels: &TensorWeightsKernels,
-        between: &BetweenPasses,
-        first: usize,
-    ) -> Result<()> {
-        let (a, s) = (&self.arrays, &self.sizes);
-        let args = TensorWeightsArgs {
-            state: &a.state,
-            first: first as u32,
-            rows: s.chunk as u32,
-            copies: s.copies as u32,
-            kept: &between.kept,
-            own_gradients: &between.own_gradients,
-            groups: 2 * self.first_pass(tower).blocks,
-            partial: &a.partial,
-            n_parameters: self.network.n_parameters as u32,
-        };
-        let launch = Launch {
-            blocks: (tower.shape.jobs() * s.copies) as u32,
-            // Two groups of four warps multiply, and one more warp fetches.
-            threads: 256 + 32,
-            shared_bytes: tower.shape.weights_bytes() as u32,
-            cooperative: false,
-        };
-        Ok(kernels.tensor_weights.launch(&launch, &[args.arg()])?)
     }
 
     /// Waits for the update and says what it did, and what its rollout was like.

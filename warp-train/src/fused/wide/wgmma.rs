@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 /// Products of a group of four warps, 64 rows by 16 by each of `widths`: the left operand in
 /// registers and the right one in shared memory, turned or not; or both in shared memory, turned (with the sums of the
-/// last 8 columns apart from the others, too), or turned or not.
+/// last 8 columns apart from the others, too), or each of them turned or not.
 pub(super) fn products(widths: &[usize]) -> String {
     let mut text =
         String::from("\ntypedef unsigned long long WideWord;\ntemplate <int N> struct Mma;\n");
@@ -43,10 +43,10 @@ pub(super) fn products(widths: &[usize]) -> String {
              __device__ static inline void shared(float (&d)[{d}], WideWord a, WideWord b) {{\n\
              asm volatile(\"{code}, %{a}, %{b}, 1, 1, 1, 1, 1;\" : {sums} : \"l\"(a), \"l\"(b));\n\
              }}\n\
-             {beside}template <int TURNED> __device__ static inline void both(\n\
+             {beside}template <int TURNED, int RIGHT_TURNED = TURNED> __device__ static inline void both(\n\
              float (&d)[{d}], WideWord a, WideWord b, int add) {{\n\
              asm volatile(\"{{.reg .pred p; setp.ne.b32 p, %{c}, 0; {code}, %{a}, %{b}, p, 1, 1, \
-             %{e}, %{e};}}\"\n: {sums} : \"l\"(a), \"l\"(b), \"r\"(add), \"n\"(TURNED));\n\
+             %{e}, %{right};}}\"\n: {sums} : \"l\"(a), \"l\"(b), \"r\"(add), \"n\"(TURNED), \"n\"(RIGHT_TURNED));\n\
              }}\n}};\n"
         );
     }

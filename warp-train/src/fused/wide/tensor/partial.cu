@@ -2,6 +2,7 @@
 
 // The column that a place within a hidden layer's kept blocks stands for.
 __device__ inline int t_true(int place) {
+    if (T_REPLACES) return place;
     int c = place / 8 % 8, i = place % 8;
     return place / 64 * 64 + c / 4 * 32 + i / 2 * 8 + c % 4 * 2 + i % 2;
 }
@@ -34,6 +35,9 @@ __device__ inline void t_write_bias(const TPartial& partial, int place, float bi
     if (o >= 0) partial.put(t_weights(L) + t_real_out(L) * t_real_in(L) + o, bias);
 }
 
+// Whether the sums of layer l's gradients have those of its biases behind their last column.
+__host__ __device__ constexpr bool t_has_one(int l) { return T_REPLACES && l == 0; }
+
 // Rows `block` * 64 .. of layer L's gradient, and of its biases'.
 template <int L, int N>
 __device__ inline void t_write(const TPartial& partial, const float (&sums)[N],
@@ -42,7 +46,7 @@ __device__ inline void t_write(const TPartial& partial, const float (&sums)[N],
     #pragma unroll
     for (int e = 0; e < 2; ++e) {
         int place = block * 64 + warp * 16 + g + e * 8, o = t_output<L>(place);
-        if (q == 0) t_write_bias<L>(partial, place, bias[2 * e]);
+        if (q == 0 && !t_has_one(L)) t_write_bias<L>(partial, place, bias[2 * e]);
         if (o < 0) continue;
         #pragma unroll
         for (int j = 0; j < N / 4; ++j) {
@@ -50,8 +54,28 @@ __device__ inline void t_write(const TPartial& partial, const float (&sums)[N],
             for (int i = 0; i < 2; ++i) {
                 int column = 8 * j + 2 * q + i;
                 column = L == 0 ? column : t_true(column);
-                if (column >= t_real_in(L)) continue;
-                partial.put(t_weights(L) + o * t_real_in(L) + column, sums[4 * j + 2 * e + i]);
+                float sum = sums[4 * j + 2 * e + i];
+                if (t_has_one(L) && column == t_real_in(L)) t_write_bias<L>(partial, place, sum);
+                if (column < t_real_in(L)) partial.put(t_weights(L) + o * t_real_in(L) + column, sum);
+            }
+        }
+    }
+}
+
+// The gradients of the output layer's weights of inputs `block` * 64 .., [inputs, outputs], and of all its biases.
+__device__ inline void t_write_outputs(const TPartial& partial, const float (&sums)[T_N / 2], const float (&bias)[4], int block) {
+    int g = threadIdx.x % 32 / 4, q = threadIdx.x % 4, warp = threadIdx.x % 128 / 32;
+    #pragma unroll
+    for (int e = 0; e < 2; ++e) {
+        int place = warp * 16 + g + e * 8, input = block * 64 + place;
+        if (q == 0 && block == 0) t_write_bias<T_DEPTH>(partial, place, bias[2 * e]);
+        if (input >= t_real_in(T_DEPTH)) continue;
+        #pragma unroll
+        for (int j = 0; j < T_N / 8; ++j) {
+            #pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                int o = t_output<T_DEPTH>(8 * j + 2 * q + i);
+                if (o >= 0) partial.put(t_weights(T_DEPTH) + o * t_real_in(T_DEPTH) + input, sums[4 * j + 2 * e + i]);
             }
         }
     }

@@ -10,7 +10,8 @@
 // without padding, T_N outputs (a multiple of 16), T_WEIGHTS where each layer lies in the parameters, T_OUTS
 // real rows of the output layer, T_GAP columns left free from T_GAP_AT on, T_ROLE 0: actor and critic,
 // 1: actor, 2: critic; T_TANH; T_BLOCKS blocks a multiprocessor, T_LEARNERS groups that learn in one pass, or 0,
-// T_AHEAD whether they have room for the observations of two tiles; T_SUMS_OBS whether what acts also sums observations;
+// T_MULTIPLIERS that multiply beside them, T_LEARN_REGISTERS and T_MULTIPLY_REGISTERS of a thread of theirs, or 0, T_AHEAD
+// whether they have room for the observations of two tiles; T_SUMS_OBS whether what acts also sums observations;
 // T_EDGES whether the first of two passes makes the gradients of the first and the output layer; T_NORMED whether hidden
 // layers are normalised before their activation, T_GAINS where each one's gains lie in the parameters, with its shifts
 // behind them, T_EPSILON what is added to variances.
@@ -70,7 +71,9 @@ __host__ __device__ constexpr int t_norm_at(int l) { return T_BIASES + 2 * t_bia
 
 // What is kept of 64 rows between the two passes of an update lies together, per array in blocks of 64
 // columns, [64 rows, 128 bytes], swizzled as a product wants them. Within 32 columns of a hidden layer
-// the order is that in which a thread holds them, 8 in 16 bytes.
+// the order is that in which a thread holds them, 8 in 16 bytes; but where two groups multiply, rows and columns are in
+// their own order, since the next layer's products read them, too.
+#define T_REPLACES (T_MULTIPLIERS > 1)
 __host__ __device__ constexpr int t_blocks(int columns) { return (columns + 63) / 64; }
 // Whether layer l is one of those: not if the first pass makes the gradients of the outer layers itself.
 __host__ __device__ constexpr bool t_keeps(int l) { return !T_EDGES || (l > 0 && l < T_DEPTH); }
@@ -79,7 +82,9 @@ __host__ __device__ constexpr unsigned int t_inputs_at(int l) {
     return l == 0 ? 0 : t_inputs_at(l - 1) + (t_keeps(l - 1) ? t_blocks(t_in(l - 1)) * 8192 : 0);
 }
 __host__ __device__ constexpr unsigned int t_outputs_at(int l) {
-    return l == 0 ? t_inputs_at(T_DEPTH + 1)
+    // Those of hidden layers take the place of what the layers gave.
+    if (T_REPLACES && l < T_DEPTH) return t_inputs_at(l + 1);
+    return l == 0 || (T_REPLACES && l == T_DEPTH) ? t_inputs_at(T_DEPTH + 1)
                   : t_outputs_at(l - 1) + (t_keeps(l - 1) ? t_blocks(t_out(l - 1)) * 8192 : 0);
 }
 #define T_KEPT t_outputs_at(T_DEPTH + 1)
@@ -94,7 +99,7 @@ __host__ __device__ constexpr unsigned int t_units_at(int l) {
 
 // The place of row r among kept rows: those that neighbouring threads write at once lie 4 apart, so that their swizzled
 // pieces of 16 bytes meet no bank twice.
-__device__ inline int t_row(int r) { return (r & ~7) | (r & 1) << 2 | (r >> 1 & 3); }
+__device__ inline int t_row(int r) { return T_REPLACES ? r : (r & ~7) | (r & 1) << 2 | (r >> 1 & 3); }
 
 // Words of bits of a row's mask, a bit per choice, whether it is allowed.
 #define T_MASK_WORDS ((P_MASK + 31) / 32)

@@ -27,7 +27,7 @@ __host__ __device__ constexpr unsigned int t_largest_stage(int l) {
 // Blocks of a cluster: where one layer's outputs are two jobs, those of a copy fetch a half of the inputs each, for
 // both.
 #define T_CLUSTER (T_JOBS == 2 && t_jobs(1) == 2 ? 2 : 1)
-#define T_MULTIPLIERS 256
+#define T_MULTIPLY_THREADS 256
 
 struct TWeights {
     const unsigned char* kept;
@@ -161,7 +161,7 @@ __device__ inline void t_multiply_all(const TWeights& a, int m0) {
     }
     t_wait<0>();
     // Both groups have read what was fetched, and its place is free.
-    asm volatile("bar.sync 3, %0;" ::"n"(T_MULTIPLIERS) : "memory");
+    asm volatile("bar.sync 3, %0;" ::"n"(T_MULTIPLY_THREADS) : "memory");
     float* lines = (float*)a.shared + threadIdx.x / 32 * 16 * (n + 1);
     #pragma unroll
     for (int b = 0; b < blocks; ++b) {
@@ -179,8 +179,8 @@ __device__ inline void t_jobs_from(const TWeights& a, int job) {
         if (job >= t_jobs(L)) return t_jobs_from<L + 1>(a, job - t_jobs(L));
         if constexpr (t_keeps(L)) {
             int m0 = job * 2 * t_group(L);
-            if (threadIdx.x < T_MULTIPLIERS) t_multiply_all<L>(a, m0);
-            else if (threadIdx.x == T_MULTIPLIERS) t_fetch_all<L>(a, m0);
+            if (threadIdx.x < T_MULTIPLY_THREADS) t_multiply_all<L>(a, m0);
+            else if (threadIdx.x == T_MULTIPLY_THREADS) t_fetch_all<L>(a, m0);
         }
     }
 }
@@ -189,7 +189,7 @@ __device__ inline void t_jobs_from(const TWeights& a, int job) {
 // What groups of the first pass have for outer layers, those that are this copy's; the jobs share it.
 __device__ inline void t_write_edges(const TensorWeightsArgs& args, float* to, unsigned int job,
                                      unsigned int copy) {
-    for (unsigned int i = job * T_MULTIPLIERS + threadIdx.x; i < T_EDGE_SUMS * 128; i += T_JOBS * T_MULTIPLIERS) {
+    for (unsigned int i = job * T_MULTIPLY_THREADS + threadIdx.x; i < T_EDGE_SUMS * 128; i += T_JOBS * T_MULTIPLY_THREADS) {
         float sums[4] = {0.0f, 0.0f, 0.0f, 0.0f};
         #pragma unroll 8
         for (unsigned int of = copy; of < args.groups; of += args.copies) {
@@ -205,7 +205,7 @@ __device__ inline void t_write_edges(const TensorWeightsArgs& args, float* to, u
 // The same for gains and shifts, which every warp has sums of.
 __device__ inline void t_write_norms(const TensorWeightsArgs& args, float* to, unsigned int job,
                                      unsigned int copy) {
-    for (unsigned int i = job * T_MULTIPLIERS + threadIdx.x; i < T_NORMS; i += T_JOBS * T_MULTIPLIERS) {
+    for (unsigned int i = job * T_MULTIPLY_THREADS + threadIdx.x; i < T_NORMS; i += T_JOBS * T_MULTIPLY_THREADS) {
         int place = t_norm_place((int)i);
         float sum = 0.0f;
         #pragma unroll 8
@@ -217,7 +217,7 @@ __device__ inline void t_write_norms(const TensorWeightsArgs& args, float* to, u
 
 // Every job is done by `copies` blocks, each for its share of the rows and into its own copy of the
 // parameters, [copies, n_parameters]; or added to what is there if these rows are not the first.
-extern "C" __global__ __cluster_dims__(T_CLUSTER, 1, 1) __launch_bounds__(T_MULTIPLIERS + 32, 1)
+extern "C" __global__ __cluster_dims__(T_CLUSTER, 1, 1) __launch_bounds__(T_MULTIPLY_THREADS + 32, 1)
     void wide_tensor_weights(const TensorWeightsArgs args) {
     extern __shared__ __align__(1024) unsigned char shared[];
     __shared__ WideWord whole[T_STAGES], read[T_STAGES];
@@ -226,7 +226,7 @@ extern "C" __global__ __cluster_dims__(T_CLUSTER, 1, 1) __launch_bounds__(T_MULT
     if (threadIdx.x == 0) {
         for (int i = 0; i < T_STAGES; ++i) {
             t_barrier(t_shared(&whole[i]), 1);
-            t_barrier(t_shared(&read[i]), T_MULTIPLIERS / 32 * T_CLUSTER);
+            t_barrier(t_shared(&read[i]), T_MULTIPLY_THREADS / 32 * T_CLUSTER);
         }
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
@@ -239,9 +239,9 @@ extern "C" __global__ __cluster_dims__(T_CLUSTER, 1, 1) __launch_bounds__(T_MULT
                   (unsigned int)((unsigned long long)tiles * copy / args.copies),
                   (unsigned int)((unsigned long long)tiles * (copy + 1) / args.copies)};
 #if T_EDGES
-    if (threadIdx.x < T_MULTIPLIERS) t_write_edges(args, partial.to, job, copy);
+    if (threadIdx.x < T_MULTIPLY_THREADS) t_write_edges(args, partial.to, job, copy);
 #elif T_NORMED
-    if (threadIdx.x < T_MULTIPLIERS) t_write_norms(args, partial.to, job, copy);
+    if (threadIdx.x < T_MULTIPLY_THREADS) t_write_norms(args, partial.to, job, copy);
 #endif
     t_jobs_from<0>(a, (int)job);
     // The other block may still say that it has read something, in shared memory of this one.

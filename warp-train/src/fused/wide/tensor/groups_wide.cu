@@ -1,0 +1,288 @@
+// Groups where hidden layers have 128 outputs: more sums of gradients than one group has registers for, and no registers
+// in those that learn for what a layer gives beside the sums of the next one. So each of two groups multiplies 64 outputs
+// of every hidden layer, and both operands of a hidden layer's products lie in shared memory. There, gradients take the place
+// of activations once these were multiplied: a tile is handed over layer by layer, from the outputs down.
+
+// How a group that learns hands over what it keeps.
+struct TTurns {
+    WideWord *whole, *read;
+    unsigned int given;
+
+    __device__ inline void give() {
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+        t_arrive(whole);
+        ++given;
+    }
+    // Until what was given last has been multiplied.
+    __device__ inline void wait() const { t_wait_barrier(t_shared(read), (given & 1) ^ 1); }
+};
+
+// All threads of this group have written what the next product reads.
+__device__ inline void t_meet_to_multiply() {
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    t_meet(threadIdx.x / 128);
+}
+
+// sums = rows of a layer's inputs at `from` times the transposed weights of layer L.
+template <int L, int N>
+__device__ inline void t_forward_rows(unsigned int image, unsigned int from, float (&sums)[N]) {
+    constexpr int steps = t_in(L) / 16, whole = t_in(L) / 64 * 4;
+    unsigned int base = image + t_image_at(L);
+    WideWord rows = t_operand(from, 16, 1024, 1), wide = t_operand(base, 16, 1024, 1);
+    WideWord rest = t_operand(base + whole / 4 * t_out(L) * 128, 16, 256, 3);
+    t_settle(sums);
+    t_fence();
+    #pragma unroll
+    for (int k = 0; k < steps; ++k) {
+        WideWord right = k < whole ? wide + (k / 4 * t_out(L) * 128 + k % 4 * 32) / 16
+                                   : rest + (k - whole) * t_out(L) * 32 / 16;
+        Mma<t_out(L)>::template both<0>(sums, rows + (k / 4 * 8192 + k % 4 * 32) / 16, right, k != 0);
+    }
+    t_commit();
+    t_wait<0>();
+    t_settle(sums);
+}
+
+// sums = rows of gradients of layer L's outputs at `from` times its weights.
+template <int L, int N>
+__device__ inline void t_backward_rows(unsigned int image, unsigned int from, float (&sums)[N]) {
+    WideWord rows = t_operand(from, 16, 1024, 1);
+    WideWord right = t_operand(image + t_image_at(L), t_out(L) * 128, 1024, 1);
+    t_settle(sums);
+    t_fence();
+    #pragma unroll
+    for (int k = 0; k < t_out(L) / 16; ++k) {
+        WideWord left = rows + (k / 4 * 8192 + k % 4 * 32) / 16;
+        Mma<t_in(L)>::template both<0, 1>(sums, left, right + k * 2048 / 16, k != 0);
+    }
+    t_commit();
+    t_wait<0>();
+    t_settle(sums);
+}
+
+// Where this lane's row of four products of 8 by 8 lies, of the first 16 of a tile's columns from `tile` on; those of 16
+// columns further right lie where t_further() says. Matrices 0 and 1 have 8 columns of the warp's 16 rows, 2 and 3 the next.
+__device__ inline unsigned int t_own_row(unsigned int tile) {
+    int lane = threadIdx.x % 32, row = threadIdx.x % 128 / 32 * 16 + lane % 16;
+    return tile + row * 128 + ((lane / 16 ^ row % 8) * 16);
+}
+__device__ inline unsigned int t_further(unsigned int own, int sixteens) {
+    return (own ^ sixteens % 4 * 32) + sixteens / 4 * 8192;
+}
+__device__ inline void t_put_rows(unsigned int at, const unsigned int (&x)[4]) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(x[0]), "r"(x[1]),
+                 "r"(x[2]), "r"(x[3]) : "memory");
+}
+__device__ inline void t_get_rows(unsigned int at, unsigned int (&x)[4]) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "r"(at) : "memory");
+}
+
+// Keeps activations of a layer's sums; of those of relu, which are positive.
+template <int N>
+__device__ inline void t_keep_rows(const float (&sums)[N], const float* biases, unsigned int own,
+                                   unsigned int (&positive)[N / 32]) {
+    int q = threadIdx.x % 4;
+    #pragma unroll
+    for (int t = 0; t < N / 8; ++t) {
+        unsigned int h[4];
+        #pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            float2 b = *(const float2*)(biases + 16 * t + i / 2 * 8 + 2 * q);
+            h[i] = t_activate(sums[8 * t + 2 * i] + b.x, sums[8 * t + 2 * i + 1] + b.y);
+            // No half is above 0x7f80: sums stay within their halves.
+            int bit = 4 * t + i;
+            if (!T_TANH) positive[bit / 16] |= (h[i] + 0x7fff7fffu & 0x80008000u) >> bit % 16;
+        }
+        t_put_rows(t_further(own, t), h);
+    }
+}
+
+// Puts the gradients of a layer's outputs in the place of its activations, from `sums`, those by the activations.
+template <int N>
+__device__ inline void t_replace_rows(const float (&sums)[N], unsigned int own, const unsigned int (&positive)[N / 32]) {
+    #pragma unroll
+    for (int t = 0; t < N / 8; ++t) {
+        unsigned int h[4], at = t_further(own, t);
+        if (T_TANH) t_get_rows(at, h);
+        #pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            float low = sums[8 * t + 2 * i], high = sums[8 * t + 2 * i + 1];
+            int bit = 4 * t + i;
+            unsigned int bits = T_TANH ? 0 : positive[bit / 16] << bit % 16;
+            if (T_TANH) h[i] = t_slope(low, high, h[i]);
+            else h[i] = t_halves(bits & 0x8000u ? low : 0.0f, bits & 0x80000000u ? high : 0.0f);
+        }
+        t_put_rows(at, h);
+    }
+}
+
+// Columns of a layer's inputs, with a one behind those of the first: its gradients are those of biases.
+__host__ __device__ constexpr int t_columns(int l) { return l == 0 ? (T_IN + 8) / 8 * 8 : t_in(l); }
+
+// Puts that one behind the observations of this warp's 16 samples, unless it lies behind their padding.
+__device__ inline void t_put_one(unsigned char* obs) {
+    int row = threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32;
+    if (T_IN == t_in(0) || threadIdx.x % 32 >= 16) return;
+    unsigned char* piece = obs + T_IN / 64 * 8192 + row * 128 + (T_IN / 8 ^ row) % 8 * 16;
+    *(unsigned short*)(piece + T_IN % 8 * 2) = HALF_ONE;
+}
+
+// Layer L and all above it, forward and back; the first layer's inputs lie at `obs`.
+template <int L>
+__device__ inline void t_learn_rows(TLearn& a, TTurns& turns, unsigned int obs, float (&d_below)[t_in(L) / 2]) {
+    unsigned int tile = t_shared(a.tile);
+    if constexpr (L == T_DEPTH) {
+        // What the loss needs is on its way meanwhile.
+        a.known = t_known(a);
+        a.done = t_done(a);
+        unsigned int d[T_N / 4];
+        {
+            float sums[T_N / 2];
+            t_forward_rows<L>(a.image, tile + t_inputs_at(L), sums);
+            if constexpr (T_ROLE == 2) t_value_loss(a, a.known, sums, d);
+            else t_loss(a, a.known, sums, d);
+        }
+        t_keep_plain(d, a.tile + t_outputs_at(L));
+        turns.give();
+        t_backward<L>(a.image, d, d_below);
+    } else {
+        unsigned int own = t_own_row(tile + t_inputs_at(L + 1)), positive[t_out(L) / 64] = {};
+        float sums[t_out(L) / 2];
+        t_forward_rows<L>(a.image, L == 0 ? obs : tile + t_inputs_at(L), sums);
+#if T_AHEAD
+        // What is kept next lies where the last tile's gradients did.
+        if constexpr (L == 0) {
+            turns.wait();
+            if (a.next.there) t_start_samples(a.next.obs, a.next.cell, a.next.present, a.next.to);
+        }
+#endif
+        t_keep_rows(sums, a.biases + t_bias_at(L), own, positive);
+        t_meet_to_multiply();
+        t_learn_rows<L + 1>(a, turns, obs, sums);
+        turns.wait();
+        t_replace_rows(sums, own, positive);
+        turns.give();
+        if constexpr (L > 0) {
+            t_meet(threadIdx.x / 128);
+            t_backward_rows<L>(a.image, tile + t_outputs_at(L), d_below);
+        }
+    }
+}
+
+// A group that learns.
+__device__ inline void t_learn_tiles(const TensorGradientArgs& args, const TShared& shared, TTiles tiles,
+                                     unsigned int n) {
+    int group = threadIdx.x / 128, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    TLearn a = {args.settings, args.state, args.parameters, args.from,
+                shared.outs + warp * 16 * T_STRIDE, shared.sums + threadIdx.x * 5, 0, false, {}, {},
+                t_shared(shared.image), shared.biases, shared.kept + group * T_GROUP_BYTES};
+    TTurns turns = {shared.whole + group, shared.read + group, 0};
+    const unsigned int* samples = args.order + args.state->begin + args.first;
+    auto cell_of = [&](unsigned int tile) {
+        unsigned int row = tile * 64 + warp % 4 * 16 + lane % 16;
+        return samples[row < n ? row : 0];
+    };
+    auto present = [&](unsigned int tile) { return (int)(n - (tile * 64 + warp % 4 * 16)); };
+    bool any = tiles.first < tiles.end;
+    // Cells of the next tile, and of the one after it where its observations come ahead.
+    unsigned int next = any ? cell_of(tiles.first) : 0, round = 0;
+    unsigned int later = T_AHEAD && any ? cell_of(tiles.first + tiles.stride) : 0;
+    if (T_AHEAD && any) t_start_samples(args.obs, next, present(tiles.first), a.tile);
+    for (unsigned int tile = tiles.first; tile < tiles.end; tile += tiles.stride, ++round) {
+        unsigned int cell = next, after = tile + tiles.stride;
+        next = T_AHEAD ? later : cell_of(after);
+        if (T_AHEAD) later = cell_of(after + tiles.stride);
+        a.present = lane / 2 < present(tile);
+        a.cell = __shfl_sync(0xffffffffu, cell, lane / 2);
+        if (T_AHEAD) {
+            a.next = {args.obs, next, present(after), a.tile + t_obs_at(round + 1), after < tiles.end, 0, 0};
+        } else {
+            turns.wait();
+            t_start_samples(args.obs, cell, present(tile), a.tile);
+        }
+        t_await_samples();
+        t_put_one(a.tile + t_obs_at(round));
+        t_meet_to_multiply();
+        if (!T_AHEAD) t_ask_for_samples(args.obs, next);
+        if (round == 0) t_wait_barrier(t_shared(shared.weights), 0);
+        float unused[t_in(0) / 2];
+        t_learn_rows<0>(a, turns, t_shared(a.tile + t_obs_at(round)), unused);
+    }
+}
+
+// Where a group that multiplies finds a tile: what is kept of it, observations, ones; and the number of what was given.
+struct TTile {
+    unsigned int kept, obs, ones;
+    WideWord *whole, *read;
+    unsigned int turn;
+};
+
+// A group's sums of gradients: of 64 outputs of each hidden layer up to layer L, and of the output layer's weights of 64
+// inputs, [inputs, outputs].
+template <int L>
+struct TShares {
+    float sums[L == T_DEPTH ? T_N / 2 : t_columns(L) / 2] = {}, bias[4] = {};
+    TShares<L - 1> below;
+
+    __device__ inline void add(const TTile& tile, int share) {
+        t_wait_barrier(t_shared(tile.whole), tile.turn & 1);
+        t_settle(sums);
+        if (L > 0) t_settle(bias);
+        t_fence();
+        unsigned int inputs = L == 0 ? tile.obs : tile.kept + t_inputs_at(L);
+        if constexpr (L == T_DEPTH) {
+            WideWord left = t_operand(inputs + share * 8192, 8192, 1024, 1);
+            WideWord outputs = t_operand(tile.kept + t_outputs_at(L), 8192, 1024, 1);
+            #pragma unroll
+            for (int k = 0; k < 4; ++k) {
+                Mma<T_N>::shared(sums, left + k * 128, outputs + k * 128);
+                Mma<8>::shared(bias, outputs + k * 128, t_operand(tile.ones, 8192, 1024, 1));
+            }
+        } else {
+            WideWord outputs = t_operand(tile.kept + t_outputs_at(L) + share * 8192, 8192, 1024, 1);
+            #pragma unroll
+            for (int k = 0; k < 4; ++k) {
+                // Ones after the only block of observations.
+                unsigned int from = inputs + k * 2048, lead = L == 0 && T_IN == 64 ? tile.ones - from : 8192;
+                Mma<t_columns(L)>::shared(sums, outputs + k * 128, t_operand(from, lead, 1024, 1));
+                if (L > 0) Mma<8>::shared(bias, outputs + k * 128, t_operand(tile.ones, 8192, 1024, 1));
+            }
+        }
+        t_commit();
+        t_wait<0>();
+        t_settle(sums);
+        if (L > 0) t_settle(bias);
+        if (threadIdx.x % 32 == 0) t_arrive(tile.read);
+        TTile next = tile;
+        ++next.turn;
+        below.add(next, share);
+    }
+
+    __device__ inline void write(const TPartial& partial, int share) const {
+        if constexpr (L == T_DEPTH) t_write_outputs(partial, sums, bias, share);
+        else t_write<L>(partial, sums, bias, share);
+        below.write(partial, share);
+    }
+};
+template <>
+struct TShares<-1> {
+    __device__ inline void add(const TTile&, int) {}
+    __device__ inline void write(const TPartial&, int) const {}
+};
+
+// Group number `share` of those that multiply: tiles of all others, in turn.
+__device__ inline void t_multiply_tiles(const TensorGradientArgs& args, const TShared& shared, unsigned int ones,
+                                        unsigned int tiles, int share) {
+    TShares<T_DEPTH> shares;
+    unsigned int tile = blockIdx.x, group = 0, round = 0;
+    for (; tile < tiles; tile += gridDim.x) {
+        unsigned int kept = t_shared(shared.kept + group * T_GROUP_BYTES);
+        shares.add({kept, kept + t_obs_at(round), ones, shared.whole + group, shared.read + group, (T_DEPTH + 1) * round},
+                   share);
+        group = group + 1 == T_LEARNERS ? 0 : group + 1;
+        round += group == 0;
+    }
+    TPartial partial = {args.partial + (unsigned long long)blockIdx.x * args.n_parameters, args.first == 0};
+    shares.write(partial, share);
+}
