@@ -12,8 +12,8 @@ pub(crate) const OF_128: [Case; 8] = [
          num_other_agents_observed = 10\ntagging_distance = 0.05\nepisode_length = 17",
     ),
     (
-        "layers of 128, 64 inputs",
-        "env_id = \"tag_continuous\"\nnum_envs = 6\nnum_steps = 12\nhidden = [128, 128]\nalgorithm = \"a2c\"\n\
+        "layers of 128, 64 inputs, several tiles",
+        "env_id = \"tag_continuous\"\nnum_envs = 200\nnum_steps = 12\nhidden = [128, 128]\nalgorithm = \"a2c\"\n\
          [env]\nnum_taggers = 2\nnum_runners = 8\ntagging_distance = 0.1\nepisode_length = 17",
     ),
     (

@@ -10,6 +10,8 @@ const BESIDE_SUMS: usize = 24;
 const FEWEST_TO_LEARN: usize = 104;
 /// Bytes that kernels declare for themselves.
 const DECLARED: usize = 1024;
+/// Outputs that leave room for ones beside their gradients, where two groups multiply.
+const MOST_OUTPUTS: usize = 56;
 /// Bytes of 16 rows of a block, all ones.
 const ONES: usize = BLOCK / 4;
 
@@ -81,13 +83,16 @@ impl TensorShape {
 
     /// Where all hidden layers have 128.
     fn wide_groups(&self) -> Option<Groups> {
-        if self.is_normed() || self.hidden().any(|outputs| outputs != 128) || self.n_outputs() > 64
+        if self.is_normed()
+            || self.hidden().any(|outputs| outputs != 128)
+            || self.n_outputs() > MOST_OUTPUTS
         {
             return None;
         }
         // Of 64 outputs of each hidden layer, of 64 inputs of the last, and of biases.
         let hidden = (self.columns() + self.hidden().skip(1).sum::<usize>()) / 2;
-        let sums = hidden + self.n_outputs() / 2 + 4 * self.hidden().count();
+        let biases = self.hidden().count() + usize::from(!self.has_one());
+        let sums = hidden + self.n_outputs() / 2 + 4 * biases;
         let registers_to_multiply = (sums + BESIDE_SUMS).next_multiple_of(8);
         let even = Groups { learners: 2, multipliers: 2, ..Groups::default() };
         if registers_to_multiply <= REGISTERS / even.count() {
@@ -98,9 +103,14 @@ impl TensorShape {
         (registers_to_learn >= FEWEST_TO_LEARN).then_some(uneven)
     }
 
-    /// Observations and a one, in whole columns of 8: where two groups multiply, its gradients are those of biases.
+    /// Whether there is room for a one behind observations: where two groups multiply, its gradients are those of biases.
+    fn has_one(&self) -> bool {
+        !self.n_inputs().is_multiple_of(64)
+    }
+
+    /// Observations and that one, in whole columns of 8.
     pub(super) fn columns(&self) -> usize {
-        (self.n_inputs() + 1).next_multiple_of(8)
+        (self.n_inputs() + usize::from(self.has_one())).next_multiple_of(8)
     }
 
     /// Shared memory of a pass that does all.
@@ -112,9 +122,11 @@ impl TensorShape {
             1 => self.kept_bytes(),
             _ => observations + (self.hidden().sum::<usize>() + 64) / 64 * BLOCK,
         };
-        // 64 rows of outputs, sums of losses and of gradients of gains and shifts; ones that all groups share.
-        let sums = 128 * 5 * 4 + 4 * 4 * self.norms();
+        // 64 rows of outputs, sums of losses and of gradients of gains and shifts; ones that all groups share, or among
+        // the gradients of outputs.
+        let (places, ones) = if groups.multipliers == 1 { (128, ONES) } else { (64, 0) };
+        let sums = places * 5 * 4 + 4 * 4 * self.norms();
         let of_group = kept + ahead + 64 * 4 * (self.n_outputs() + 2) + sums;
-        self.image_bytes() + 4 * self.vectors() + groups.learners * of_group + ONES
+        self.image_bytes() + 4 * self.vectors() + groups.learners * of_group + ones
     }
 }

@@ -24,11 +24,11 @@ extern "C" __global__ __launch_bounds__(T_GROUPS * 128, 1) void wide_tensor_grad
     float* biases = (float*)ones + T_ONES;
     float* outs = biases + T_VECTORS;
     float* sums = outs + T_LEARNERS * 4 * 16 * T_STRIDE;
-    TShared shared = {memory, kept, biases, outs, sums, whole, read, &weights};
+    TShared shared = {memory, kept, ones, biases, outs, sums, whole, read, &weights};
     unsigned int n = wide_present(args.state, 1, args.first, args.rows), tiles = (n + 63) / 64;
     if (tiles == 0 && args.first > 0) return;
-    t_put_ones(ones, kept);
-    for (int i = threadIdx.x; i < T_LEARNER_SUMS + T_LEARNERS * 4 * T_NORMS; i += blockDim.x) sums[i] = 0.0f;
+    t_put_ones(shared);
+    for (int i = threadIdx.x; i < T_SUM_PLACES * 5 + T_LEARNERS * 4 * T_NORMS; i += blockDim.x) sums[i] = 0.0f;
     if (threadIdx.x == 0) {
         for (int g = 0; g < T_LEARNERS; ++g) {
             t_barrier(t_shared(whole + g), 128);
@@ -44,7 +44,7 @@ extern "C" __global__ __launch_bounds__(T_GROUPS * 128, 1) void wide_tensor_grad
 #if T_MULTIPLY_REGISTERS
         t_more_registers<T_MULTIPLY_REGISTERS>();
 #endif
-        t_multiply_tiles(args, shared, t_shared(ones), tiles, (int)(group - T_LEARNERS));
+        t_multiply_tiles(args, shared, tiles, (int)(group - T_LEARNERS));
     } else {
 #if T_LEARN_REGISTERS
         t_fewer_registers<T_LEARN_REGISTERS>();
@@ -54,8 +54,8 @@ extern "C" __global__ __launch_bounds__(T_GROUPS * 128, 1) void wide_tensor_grad
         // Nobody leaves before the weights have come.
         t_wait_barrier(t_shared(&weights), 0);
     }
-    t_sum_losses<T_LEARNER_THREADS>(sums, args.parts, args.parts_at);
+    t_sum_losses<T_SUM_PLACES>(sums, args.parts, args.parts_at);
 #if T_NORMED
-    t_write_norms(args, sums + T_LEARNER_SUMS);
+    t_write_norms(args, sums + T_SUM_PLACES * 5);
 #endif
 }

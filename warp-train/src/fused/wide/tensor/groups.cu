@@ -8,8 +8,8 @@
 
 #define T_GROUPS (T_LEARNERS + T_MULTIPLIERS)
 #define T_LEARNER_THREADS (T_LEARNERS * 128)
-// Sums of losses, five of each thread.
-#define T_LEARNER_SUMS (T_LEARNER_THREADS * 5)
+// Places for five sums of losses each: a thread's, or those of the two that share a row.
+#define T_SUM_PLACES (T_LEARNER_THREADS / (1 + T_REPLACES))
 // Bytes of a group's samples, and where the observations of its tile number `round` lie among them.
 #define T_GROUP_BYTES (T_KEPT + T_AHEAD * t_blocks(t_in(0)) * 8192)
 __device__ inline unsigned int t_obs_at(unsigned int round) { return T_AHEAD && round & 1 ? T_KEPT : 0; }
@@ -36,9 +36,10 @@ struct TTiles {
 struct TShared {
     unsigned char* image;
     unsigned char* kept;
+    unsigned int* ones;
     float* biases;
     float* outs;
-    // Sums of losses of each thread that learns, and behind them those of the gradients of gains and shifts of each warp.
+    // Sums of losses, and behind them those of the gradients of gains and shifts of each warp.
     float* sums;
     // Per group that learns: whether its tile is whole, and whether it was read.
     WideWord* whole;
@@ -50,10 +51,13 @@ struct TShared {
 __device__ inline void t_start_samples(const unsigned char* obs, unsigned int cell, int present,
                                       unsigned char* tile) {
     constexpr int pieces = t_in(0) / 8;
-    int warp = threadIdx.x % 128 / 32;
+    int thread = threadIdx.x;
+    // Else addresses are computed once for all tiles, and fill the registers.
+    if (T_REPLACES) asm volatile("" : "+r"(thread));
+    int warp = thread % 128 / 32;
     #pragma unroll
     for (int i = 0; i < (16 * pieces + 31) / 32; ++i) {
-        int e = i * 32 + threadIdx.x % 32, r = e / pieces, piece = e % pieces;
+        int e = i * 32 + thread % 32, r = e / pieces, piece = e % pieces;
         int row = t_row(warp * 16 + r);
         unsigned int of = __shfl_sync(0xffffffffu, cell, r % 16);
         if (r >= 16) continue;
@@ -71,21 +75,11 @@ __device__ inline void t_await_samples() {
 }
 
 // Gradients of biases are those of the weights of an input that is always one. Such inputs lie beside the layer's where
-// its last block has room for them, and after its only block; else they are an operand of their own.
+// its last block has room for them.
 __host__ __device__ constexpr bool t_has_room(int l) { return t_in(l) % 64 != 0; }
 
-// Words of 16 rows of a block.
-#define T_ONES 512
-
-// Ones after a layer's only block, and beside the observations that a group keeps.
-__device__ inline void t_put_ones(unsigned int* ones, unsigned char* kept) {
+// Eight ones in a row of a block.
+__device__ inline void t_put_ones(unsigned char* block, int row, int piece) {
     constexpr unsigned int two = HALF_ONE | HALF_ONE << 16;
-    for (int i = threadIdx.x; i < T_ONES; i += blockDim.x) ones[i] = two;
-    if constexpr (t_has_room(0)) {
-        for (int i = threadIdx.x; i < T_LEARNERS * (1 + T_AHEAD) * 64; i += blockDim.x) {
-            int row = i % 64, piece = t_in(0) / 8, group = i / 64 % T_LEARNERS, round = i / 64 / T_LEARNERS;
-            unsigned char* block = kept + group * T_GROUP_BYTES + t_obs_at(round) + piece / 8 * 8192;
-            *(uint4*)(block + row * 128 + (piece ^ row) % 8 * 16) = make_uint4(two, two, two, two);
-        }
-    }
+    *(uint4*)(block + row * 128 + (piece ^ row) % 8 * 16) = make_uint4(two, two, two, two);
 }

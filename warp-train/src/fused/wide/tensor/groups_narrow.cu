@@ -1,6 +1,18 @@
 // Groups where layers have 64 outputs at most: those that learn have what a layer gives in registers, and one group
 // multiplies for all of them.
 
+// Words of 16 rows of a block, all ones: they lie after a layer's only block, or are an operand of their own.
+#define T_ONES 512
+
+__device__ inline void t_put_ones(const TShared& shared) {
+    for (int i = threadIdx.x; i < T_ONES; i += blockDim.x) shared.ones[i] = HALF_ONE | HALF_ONE << 16;
+    for (int i = threadIdx.x; i < T_LEARNERS * (1 + T_AHEAD) * 64 && t_has_room(0); i += blockDim.x) {
+        int group = i / 64 % T_LEARNERS, round = i / 64 / T_LEARNERS;
+        unsigned char* obs = shared.kept + group * T_GROUP_BYTES + t_obs_at(round);
+        t_put_ones(obs + t_in(0) / 64 * 8192, i % 64, t_in(0) / 8 % 8);
+    }
+}
+
 // Makes sure that a group may keep a tile, and starts to copy the next one's observations.
 __device__ inline void t_turn(const TNext& next) {
     t_wait_barrier(next.read, next.phase);
@@ -29,7 +41,7 @@ __device__ inline void t_learn_tiles(const TensorGradientArgs& args, const TShar
                 shared.outs + warp * 16 * T_STRIDE, shared.sums + threadIdx.x * 5, 0, false, {}, {},
                 t_shared(shared.image), shared.biases, shared.kept + group * T_GROUP_BYTES};
 #if T_NORMED
-    a.own_gradients = shared.sums + T_LEARNER_SUMS + warp * T_NORMS;
+    a.own_gradients = shared.sums + T_SUM_PLACES * 5 + warp * T_NORMS;
     a.units = a.tile;
 #endif
     const unsigned int* samples = args.order + args.state->begin + args.first;
@@ -44,17 +56,18 @@ __device__ inline void t_learn_tiles(const TensorGradientArgs& args, const TShar
     auto present = [&](unsigned int tile) { return (int)(n - (tile * 64 + warp % 4 * 16)); };
     if (T_AHEAD && any) t_start_samples(args.obs, next, present(tiles.first), a.tile);
     for (unsigned int tile = tiles.first; tile < tiles.end; tile += tiles.stride, ++round) {
-        unsigned int cell = next, after = tile + tiles.stride;
+        unsigned int cell = next, after = tile + tiles.stride, read = t_shared(shared.read + group);
+        unsigned int phase = (round & 1) ^ 1;
+        if (!T_AHEAD) t_turn({args.obs, cell, present(tile), a.tile, true, read, phase});
+        t_await_samples();
+        // Loads that began before would be waited for there, too.
         next = T_AHEAD ? later : cell_of(after);
         if (T_AHEAD) later = cell_of(after + tiles.stride);
         a.present = lane / 2 < present(tile);
         a.cell = __shfl_sync(0xffffffffu, cell, lane / 2);
         a.known = t_known(a);
         a.done = t_done(a);
-        a.next = {args.obs, next, present(after), a.tile + t_obs_at(round + 1), after < tiles.end,
-                  t_shared(shared.read + group), (round & 1) ^ 1};
-        if (!T_AHEAD) t_turn({args.obs, cell, present(tile), a.tile, true, a.next.read, a.next.phase});
-        t_await_samples();
+        a.next = {args.obs, next, present(after), a.tile + t_obs_at(round + 1), after < tiles.end, read, phase};
         unsigned int x[t_in(0) / 4];
         t_take_samples(a.tile + t_obs_at(round), x);
         if (!T_AHEAD) t_ask_for_samples(args.obs, next);
@@ -109,8 +122,8 @@ struct TGradients<T_DEPTH + 1> {
 };
 
 // The group that multiplies: tiles of all others, in turn.
-__device__ inline void t_multiply_tiles(const TensorGradientArgs& args, const TShared& shared, unsigned int ones,
-                                        unsigned int tiles, int) {
+__device__ inline void t_multiply_tiles(const TensorGradientArgs& args, const TShared& shared, unsigned int tiles, int) {
+    unsigned int ones = t_shared(shared.ones);
     TGradients<0> gradients;
     unsigned int tile = blockIdx.x, group = 0, round = 0;
     for (; tile < tiles; tile += gridDim.x) {

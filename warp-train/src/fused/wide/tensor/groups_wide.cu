@@ -3,6 +3,21 @@
 // of every hidden layer, and both operands of a hidden layer's products lie in shared memory. There, gradients take the place
 // of activations once these were multiplied: a tile is handed over layer by layer, from the outputs down.
 
+#define T_ONES 0
+// The column of ones among the gradients of outputs that a group keeps.
+#define T_ONES_AT 56
+
+// Puts ones there, and behind observations that fill their columns.
+__device__ inline void t_put_ones(const TShared& shared) {
+    for (int i = threadIdx.x; i < T_LEARNERS * 64; i += blockDim.x) {
+        unsigned char* kept = shared.kept + i / 64 * T_GROUP_BYTES;
+        t_put_ones(kept + t_outputs_at(T_DEPTH), i % 64, T_ONES_AT / 8);
+        for (int round = 0; round < 1 + T_AHEAD && t_has_room(0); ++round) {
+            t_put_ones(kept + t_obs_at(round) + t_in(0) / 64 * 8192, i % 64, t_in(0) / 8 % 8);
+        }
+    }
+}
+
 // How a group that learns hands over what it keeps.
 struct TTurns {
     WideWord *whole, *read;
@@ -13,7 +28,7 @@ struct TTurns {
         t_arrive(whole);
         ++given;
     }
-    // Until what was given last has been multiplied.
+    // Waits until what was given last has been multiplied.
     __device__ inline void wait() const { t_wait_barrier(t_shared(read), (given & 1) ^ 1); }
 };
 
@@ -69,27 +84,31 @@ __device__ inline unsigned int t_own_row(unsigned int tile) {
 __device__ inline unsigned int t_further(unsigned int own, int sixteens) {
     return (own ^ sixteens % 4 * 32) + sixteens / 4 * 8192;
 }
+// Loads of what does not lie there may be moved before it.
 __device__ inline void t_put_rows(unsigned int at, const unsigned int (&x)[4]) {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(x[0]), "r"(x[1]),
-                 "r"(x[2]), "r"(x[3]) : "memory");
+                 "r"(x[2]), "r"(x[3]));
 }
 __device__ inline void t_get_rows(unsigned int at, unsigned int (&x)[4]) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "r"(at) : "memory");
+                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "r"(at));
 }
 
 // Keeps activations of a layer's sums; of those of relu, which are positive.
 template <int N>
 __device__ inline void t_keep_rows(const float (&sums)[N], const float* biases, unsigned int own,
                                    unsigned int (&positive)[N / 32]) {
-    int q = threadIdx.x % 4;
+    const float2* from = (const float2*)(biases + threadIdx.x % 4 * 2);
+    // Each step's biases are loaded before what the one before it gives is stored.
+    float2 b[2][2] = {{from[0], from[4]}};
     #pragma unroll
     for (int t = 0; t < N / 8; ++t) {
         unsigned int h[4];
+        if (t + 1 < N / 8) b[(t + 1) % 2][0] = from[8 * t + 8], b[(t + 1) % 2][1] = from[8 * t + 12];
         #pragma unroll
         for (int i = 0; i < 4; ++i) {
-            float2 b = *(const float2*)(biases + 16 * t + i / 2 * 8 + 2 * q);
-            h[i] = t_activate(sums[8 * t + 2 * i] + b.x, sums[8 * t + 2 * i + 1] + b.y);
+            float2 own = b[t % 2][i / 2];
+            h[i] = t_activate(sums[8 * t + 2 * i] + own.x, sums[8 * t + 2 * i + 1] + own.y);
             // No half is above 0x7f80: sums stay within their halves.
             int bit = 4 * t + i;
             if (!T_TANH) positive[bit / 16] |= (h[i] + 0x7fff7fffu & 0x80008000u) >> bit % 16;
@@ -98,27 +117,33 @@ __device__ inline void t_keep_rows(const float (&sums)[N], const float* biases, 
     }
 }
 
-// Puts the gradients of a layer's outputs in the place of its activations, from `sums`, those by the activations.
+// Puts the gradients of a layer's outputs in the place of its activations once these were multiplied, from `sums`, those by
+// the activations.
 template <int N>
-__device__ inline void t_replace_rows(const float (&sums)[N], unsigned int own, const unsigned int (&positive)[N / 32]) {
+__device__ inline void t_replace_rows(const TTurns& turns, const float (&sums)[N], unsigned int own,
+                                      const unsigned int (&positive)[N / 32]) {
+    // Each step's activations are on their way before what the one before it gives is stored.
+    unsigned int known[2][4] = {};
+    if (T_TANH) t_get_rows(own, known[0]);
+    turns.wait();
     #pragma unroll
     for (int t = 0; t < N / 8; ++t) {
-        unsigned int h[4], at = t_further(own, t);
-        if (T_TANH) t_get_rows(at, h);
+        unsigned int h[4];
+        if (T_TANH && t + 1 < N / 8) t_get_rows(t_further(own, t + 1), known[(t + 1) % 2]);
         #pragma unroll
         for (int i = 0; i < 4; ++i) {
             float low = sums[8 * t + 2 * i], high = sums[8 * t + 2 * i + 1];
             int bit = 4 * t + i;
             unsigned int bits = T_TANH ? 0 : positive[bit / 16] << bit % 16;
-            if (T_TANH) h[i] = t_slope(low, high, h[i]);
+            if (T_TANH) h[i] = t_slope(low, high, known[t % 2][i]);
             else h[i] = t_halves(bits & 0x8000u ? low : 0.0f, bits & 0x80000000u ? high : 0.0f);
         }
-        t_put_rows(at, h);
+        t_put_rows(t_further(own, t), h);
     }
 }
 
-// Columns of a layer's inputs, with a one behind those of the first: its gradients are those of biases.
-__host__ __device__ constexpr int t_columns(int l) { return l == 0 ? (T_IN + 8) / 8 * 8 : t_in(l); }
+// Columns of a layer's inputs, with a one behind them where there is one.
+__host__ __device__ constexpr int t_columns(int l) { return t_has_one(l) ? (T_IN + 8) / 8 * 8 : t_in(l); }
 
 // Puts that one behind the observations of this warp's 16 samples, unless it lies behind their padding.
 __device__ inline void t_put_one(unsigned char* obs) {
@@ -160,8 +185,7 @@ __device__ inline void t_learn_rows(TLearn& a, TTurns& turns, unsigned int obs, 
         t_keep_rows(sums, a.biases + t_bias_at(L), own, positive);
         t_meet_to_multiply();
         t_learn_rows<L + 1>(a, turns, obs, sums);
-        turns.wait();
-        t_replace_rows(sums, own, positive);
+        t_replace_rows(turns, sums, own, positive);
         turns.give();
         if constexpr (L > 0) {
             t_meet(threadIdx.x / 128);
@@ -175,7 +199,7 @@ __device__ inline void t_learn_tiles(const TensorGradientArgs& args, const TShar
                                      unsigned int n) {
     int group = threadIdx.x / 128, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     TLearn a = {args.settings, args.state, args.parameters, args.from,
-                shared.outs + warp * 16 * T_STRIDE, shared.sums + threadIdx.x * 5, 0, false, {}, {},
+                shared.outs + warp * 16 * T_STRIDE, shared.sums + threadIdx.x / 2 * 5, 0, false, {}, {},
                 t_shared(shared.image), shared.biases, shared.kept + group * T_GROUP_BYTES};
     TTurns turns = {shared.whole + group, shared.read + group, 0};
     const unsigned int* samples = args.order + args.state->begin + args.first;
@@ -191,17 +215,17 @@ __device__ inline void t_learn_tiles(const TensorGradientArgs& args, const TShar
     if (T_AHEAD && any) t_start_samples(args.obs, next, present(tiles.first), a.tile);
     for (unsigned int tile = tiles.first; tile < tiles.end; tile += tiles.stride, ++round) {
         unsigned int cell = next, after = tile + tiles.stride;
-        next = T_AHEAD ? later : cell_of(after);
-        if (T_AHEAD) later = cell_of(after + tiles.stride);
-        a.present = lane / 2 < present(tile);
-        a.cell = __shfl_sync(0xffffffffu, cell, lane / 2);
-        if (T_AHEAD) {
-            a.next = {args.obs, next, present(after), a.tile + t_obs_at(round + 1), after < tiles.end, 0, 0};
-        } else {
+        if (!T_AHEAD) {
             turns.wait();
             t_start_samples(args.obs, cell, present(tile), a.tile);
         }
         t_await_samples();
+        // Loads that began before would be waited for there, too.
+        next = T_AHEAD ? later : cell_of(after);
+        if (T_AHEAD) later = cell_of(after + tiles.stride);
+        a.present = lane / 2 < present(tile);
+        a.cell = __shfl_sync(0xffffffffu, cell, lane / 2);
+        a.next = {args.obs, next, present(after), a.tile + t_obs_at(round + 1), after < tiles.end, 0, 0};
         t_put_one(a.tile + t_obs_at(round));
         t_meet_to_multiply();
         if (!T_AHEAD) t_ask_for_samples(args.obs, next);
@@ -211,7 +235,8 @@ __device__ inline void t_learn_tiles(const TensorGradientArgs& args, const TShar
     }
 }
 
-// Where a group that multiplies finds a tile: what is kept of it, observations, ones; and the number of what was given.
+// Where a group that multiplies finds a tile: what is kept of it, observations, ones beside the gradients of outputs; and
+// the number of what was given.
 struct TTile {
     unsigned int kept, obs, ones;
     WideWord *whole, *read;
@@ -228,7 +253,7 @@ struct TShares {
     __device__ inline void add(const TTile& tile, int share) {
         t_wait_barrier(t_shared(tile.whole), tile.turn & 1);
         t_settle(sums);
-        if (L > 0) t_settle(bias);
+        settle_bias();
         t_fence();
         unsigned int inputs = L == 0 ? tile.obs : tile.kept + t_inputs_at(L);
         if constexpr (L == T_DEPTH) {
@@ -243,20 +268,22 @@ struct TShares {
             WideWord outputs = t_operand(tile.kept + t_outputs_at(L) + share * 8192, 8192, 1024, 1);
             #pragma unroll
             for (int k = 0; k < 4; ++k) {
-                // Ones after the only block of observations.
-                unsigned int from = inputs + k * 2048, lead = L == 0 && T_IN == 64 ? tile.ones - from : 8192;
-                Mma<t_columns(L)>::shared(sums, outputs + k * 128, t_operand(from, lead, 1024, 1));
-                if (L > 0) Mma<8>::shared(bias, outputs + k * 128, t_operand(tile.ones, 8192, 1024, 1));
+                Mma<t_columns(L)>::shared(sums, outputs + k * 128, t_operand(inputs + k * 2048, 8192, 1024, 1));
+                if (!t_has_one(L)) Mma<8>::shared(bias, outputs + k * 128, t_operand(tile.ones, 8192, 1024, 1));
             }
         }
         t_commit();
         t_wait<0>();
         t_settle(sums);
-        if (L > 0) t_settle(bias);
+        settle_bias();
         if (threadIdx.x % 32 == 0) t_arrive(tile.read);
         TTile next = tile;
         ++next.turn;
         below.add(next, share);
+    }
+
+    __device__ inline void settle_bias() {
+        if (!t_has_one(L)) t_settle(bias);
     }
 
     __device__ inline void write(const TPartial& partial, int share) const {
@@ -272,14 +299,14 @@ struct TShares<-1> {
 };
 
 // Group number `share` of those that multiply: tiles of all others, in turn.
-__device__ inline void t_multiply_tiles(const TensorGradientArgs& args, const TShared& shared, unsigned int ones,
-                                        unsigned int tiles, int share) {
+__device__ inline void t_multiply_tiles(const TensorGradientArgs& args, const TShared& shared, unsigned int tiles,
+                                        int share) {
     TShares<T_DEPTH> shares;
     unsigned int tile = blockIdx.x, group = 0, round = 0;
     for (; tile < tiles; tile += gridDim.x) {
         unsigned int kept = t_shared(shared.kept + group * T_GROUP_BYTES);
-        shares.add({kept, kept + t_obs_at(round), ones, shared.whole + group, shared.read + group, (T_DEPTH + 1) * round},
-                   share);
+        shares.add({kept, kept + t_obs_at(round), kept + t_outputs_at(T_DEPTH) + T_ONES_AT * 2, shared.whole + group,
+                    shared.read + group, (T_DEPTH + 1) * round}, share);
         group = group + 1 == T_LEARNERS ? 0 : group + 1;
         round += group == 0;
     }

@@ -35,8 +35,9 @@ __device__ inline void t_write_bias(const TPartial& partial, int place, float bi
     if (o >= 0) partial.put(t_weights(L) + t_real_out(L) * t_real_in(L) + o, bias);
 }
 
-// Whether the sums of layer l's gradients have those of its biases behind their last column.
-__host__ __device__ constexpr bool t_has_one(int l) { return T_REPLACES && l == 0; }
+// Whether the sums of layer l's gradients have those of its biases behind their last column: those of observations whose
+// blocks have room for a one.
+__host__ __device__ constexpr bool t_has_one(int l) { return T_REPLACES && l == 0 && T_IN % 64 != 0; }
 
 // Rows `block` * 64 .. of layer L's gradient, and of its biases'.
 template <int L, int N>
