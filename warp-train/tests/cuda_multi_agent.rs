@@ -20,7 +20,7 @@ use warp_train::native::cuda::CudaLearner;
 use warp_train::rollout::Rollout;
 
 /// Policies, networks, starts, and every number of replicas that a warp takes: a name and keys.
-const CASES: [Case; 18] = [
+const CASES: [Case; 19] = [
     (
         "a2c, one policy for two groups",
         "env_id = \"tag_gridworld\"\nnum_envs = 43\nnum_steps = 30\nalgorithm = \"a2c\"\n\
@@ -124,6 +124,12 @@ const CASES: [Case; 18] = [
         "ppo, layer norm, a policy per group",
         "env_id = \"tag_gridworld\"\nnum_envs = 24\nnum_steps = 20\nnum_minibatches = 1\n\
          update_epochs = 1\nlayer_norm = true\n[env]\nnum_taggers = 3\ngrid_length = 4\n\
+         episode_length = 7",
+    ),
+    (
+        "ppo, padded layers, a policy per group",
+        "env_id = \"tag_gridworld\"\nnum_envs = 24\nnum_steps = 20\nhidden = [50, 17]\n\
+         num_minibatches = 1\nupdate_epochs = 1\n[env]\nnum_taggers = 3\ngrid_length = 4\n\
          episode_length = 7",
     ),
 ];

@@ -27,7 +27,7 @@ use warp_train::learner::{Learner, LearnerState};
 use warp_train::native::cuda::{CudaFleet, CudaLearner, small_sources};
 
 /// Networks, heads, algorithms, and every way of collecting: a name and keys.
-const CASES: [Case; 24] = [
+const CASES: [Case; 28] = [
     (
         "ppo, truncations, several minibatches",
         "env_id = \"cartpole\"\nnum_envs = 48\nnum_steps = 20\nnum_minibatches = 1\nupdate_epochs = 2\n\
@@ -145,11 +145,33 @@ const CASES: [Case; 24] = [
         "env_id = \"frozen_lake\"\nnum_envs = 4104\nnum_steps = 4\nhidden = [128, 128]\nshared_trunk = true\n\
          num_minibatches = 1\nupdate_epochs = 1\nactivation = \"relu\"",
     ),
+    (
+        "padded layers, truncations",
+        "env_id = \"cartpole\"\nnum_envs = 48\nnum_steps = 20\nhidden = [40, 24]\nnum_minibatches = 1\n\
+         update_epochs = 2\n[env]\nepisode_length = 9",
+    ),
+    (
+        "padded layers of 128, relu, squashed, deviations from the network, weights that decay",
+        "env_id = \"pendulum\"\nnum_envs = 24\nnum_steps = 12\nhidden = [64, 100]\nnum_minibatches = 1\n\
+         update_epochs = 2\nactivation = \"relu\"\nshared_trunk = true\naction_distribution = \"squashed\"\n\
+         log_std = \"state_dependent\"\nweight_decay = 0.01",
+    ),
+    (
+        "padded layers, a block per network, normalised",
+        "env_id = \"acrobot\"\nnum_envs = 7\nnum_steps = 18\nhidden = [33, 8]\nnum_minibatches = 1\n\
+         update_epochs = 2\nnorm_obs = true\n[env]\nepisode_length = 9",
+    ),
+    (
+        "padded layers of 32, two blocks on a multiprocessor",
+        "env_id = \"cartpole\"\nnum_envs = 16384\nnum_steps = 13\nhidden = [9, 31]\nnum_minibatches = 1\n\
+         update_epochs = 1",
+    ),
 ];
 
 /// Runs that share launches.
-const FLEETS: [(&str, &str); 3] = [
+const FLEETS: [(&str, &str); 4] = [
     ("cartpole", "env_id = \"cartpole\""),
+    ("padded layers", "env_id = \"cartpole\"\nhidden = [48, 20]"),
     (
         "normalised",
         "env_id = \"acrobot\"\nnorm_obs = true\nnorm_reward = true\nenv = { episode_length = 40 }",
@@ -228,7 +250,7 @@ fn trials_of_fleets(no_compiler: bool, no_device: bool) -> Vec<Trial> {
         ),
         (
             "wide",
-            "env_id = \"cartpole\"\nnum_envs = 16\nnum_steps = 32\ntotal_steps = 5120\nhidden = [96, 40]\n\
+            "env_id = \"cartpole\"\nnum_envs = 16\nnum_steps = 32\ntotal_steps = 5120\nhidden = [96, 40, 33]\n\
              norm_reward = true",
         ),
     ] {

@@ -23,7 +23,7 @@ use warp_train::native::cuda::{CudaLearner, wide_sources};
 const CASES: [Case; 14] = [
     (
         "one agent, ppo, tanh, truncations",
-        "env_id = \"cartpole\"\nnum_envs = 24\nnum_steps = 12\nhidden = [128, 64]\nnum_minibatches = 1\n\
+        "env_id = \"cartpole\"\nnum_envs = 24\nnum_steps = 12\nhidden = [192, 64]\nnum_minibatches = 1\n\
          update_epochs = 2\n[env]\nepisode_length = 9",
     ),
     SHARED_GAUSSIAN,
@@ -54,7 +54,7 @@ const CASES: [Case; 14] = [
     ),
     (
         "normalised observations and rewards, truncations",
-        "env_id = \"pendulum\"\nnum_envs = 40\nnum_steps = 12\nhidden = [64, 128]\nnum_minibatches = 1\n\
+        "env_id = \"pendulum\"\nnum_envs = 40\nnum_steps = 12\nhidden = [64, 192]\nnum_minibatches = 1\n\
          update_epochs = 1\nnorm_obs = true\nnorm_reward = true\n[env]\nepisode_length = 7",
     ),
     (
@@ -110,7 +110,7 @@ const SHARDS: [Case; 2] = [
     ),
     (
         "two shards, normalised",
-        "env_id = \"pendulum\"\nnum_envs = 24\nnum_steps = 12\nhidden = [40, 24]\nnum_minibatches = 1\n\
+        "env_id = \"pendulum\"\nnum_envs = 24\nnum_steps = 12\nhidden = [40, 24, 33]\nnum_minibatches = 1\n\
          update_epochs = 2\nnorm_obs = true\nnorm_reward = true\nshards = 2\n[env]\nepisode_length = 7",
     ),
 ];
@@ -119,7 +119,7 @@ const SHARDS: [Case; 2] = [
 const SHARDS_IN_MINIBATCHES: [Case; 2] = [
     (
         "four shards, minibatches",
-        "env_id = \"cartpole\"\nnum_envs = 200\nnum_steps = 30\nhidden = [96, 40]\nnum_minibatches = 4\n\
+        "env_id = \"cartpole\"\nnum_envs = 200\nnum_steps = 30\nhidden = [96, 40, 33]\nnum_minibatches = 4\n\
          update_epochs = 2\nshards = 4",
     ),
     (
@@ -141,7 +141,7 @@ const WHOLE: [Case; 6] = [
     (
         "whole towers, shared, relu",
         "env_id = \"tag_gridworld\"\nnum_envs = 900\nnum_steps = 11\nhidden = [96, 32]\n\
-         algorithm = \"a2c\"\nactivation = \"relu\"\nshared_trunk = true",
+         algorithm = \"a2c\"\nactivation = \"relu\"\nshared_trunk = true\nrollout_metrics = true",
     ),
     (
         "whole towers, policies by agent",
@@ -228,7 +228,7 @@ fn main() -> ExitCode {
     }
     for norm_reward in [false, true] {
         let keys = format!(
-            "hidden = [96, 40]\nenv_id = \"cartpole\"\nnum_envs = 300\nnum_steps = 20\nnum_minibatches = 2\n\
+            "hidden = [96, 40, 33]\nenv_id = \"cartpole\"\nnum_envs = 300\nnum_steps = 20\nnum_minibatches = 2\n\
              update_epochs = 2\nnorm_reward = {norm_reward}\n[env]\nepisode_length = 30"
         );
         let name = format!("cuda_wide_schedules_end_as_numbers: norm_reward = {norm_reward}");

@@ -3,7 +3,7 @@
 use super::Case;
 
 /// One and several tiles of a group, with observations that come ahead or do not, as many as products take or fewer; towers apart
-/// and shared, every kind of action, widths that are padded, a layer alone.
+/// and shared, every kind of action, widths that are padded, a layer alone. With metrics of rollouts, small networks come here, too.
 pub(crate) const OF_128: [Case; 8] = [
     (
         "layers of 128, 71 inputs, two policies, runners that leave, several tiles",
@@ -24,17 +24,18 @@ pub(crate) const OF_128: [Case; 8] = [
     (
         "layers of 128, shared, relu, odd widths, several tiles",
         "env_id = \"tag_gridworld\"\nnum_envs = 900\nnum_steps = 11\nhidden = [100, 127]\n\
-         algorithm = \"a2c\"\nactivation = \"relu\"\nshared_trunk = true",
+         algorithm = \"a2c\"\nactivation = \"relu\"\nshared_trunk = true\nrollout_metrics = true",
     ),
     (
         "layers of 128, a box, normalised, several tiles",
         "env_id = \"pendulum\"\nnum_envs = 3000\nnum_steps = 12\nhidden = [100, 100]\nnum_minibatches = 1\n\
-         update_epochs = 1\nnorm_obs = true\n[env]\nepisode_length = 7",
+         update_epochs = 1\nnorm_obs = true\nrollout_metrics = true\n[env]\nepisode_length = 7",
     ),
     (
         "layers of 128, squashed, deviations from the network, shared",
         "env_id = \"pendulum\"\nnum_envs = 24\nnum_steps = 12\nhidden = [100, 128]\nalgorithm = \"a2c\"\n\
-         action_distribution = \"squashed\"\nlog_std = \"state_dependent\"\nshared_trunk = true",
+         action_distribution = \"squashed\"\nlog_std = \"state_dependent\"\nshared_trunk = true\n\
+         rollout_metrics = true",
     ),
     (
         "layers of 128, masks",

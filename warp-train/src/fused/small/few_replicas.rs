@@ -5,7 +5,7 @@ use super::few_replicas_runs::{
     FewReplicasFigures, PackedRuns, Runs, Trained, each_run, normalised,
 };
 use super::figures::schedule_width;
-use super::layout::Places;
+use super::layout::{Places, hidden};
 use super::normalise::SmallNormaliser;
 use super::readback::Readback;
 use super::shared::{EpisodeFigures, FewReplicasArgs, FewReplicasRun, Figures, SmallSizes};
@@ -351,5 +351,5 @@ impl Work {
 
 /// Threads of a block that collect: a warp for 16 features of a hidden layer.
 fn collectors(config: &TrainConfig) -> u32 {
-    2 * config.policies[0].config.hidden[0] as u32
+    2 * hidden(&config.policies[0].config) as u32
 }

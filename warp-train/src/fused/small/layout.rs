@@ -1,16 +1,37 @@
 //! The places of a policy's tensors in the learner's padded matrices (see net.cuh), and conversions
 //! in both directions.
 
+use crate::algorithm::PolicyConfig;
 use crate::config::TrainConfig;
 use crate::error::{Error, Result};
 use crate::model::LearnerState;
 use crate::model::LogStd;
 use crate::model::NamedTensor;
 
+/// Outputs of hidden layers that there are kernels for.
+const WIDTHS: [usize; 3] = [32, 64, 128];
+
+/// Outputs of both hidden layers as the kernels have them, if they have such a network. Those that it lacks are units whose
+/// weights are zero: they give zero, so that the gradients of their weights are zero, too, and no step changes them.
+pub(super) fn padded_hidden(keys: &PolicyConfig) -> Option<usize> {
+    let [first, second] = keys.hidden[..] else { return None };
+    let width = WIDTHS.into_iter().find(|width| first.max(second) <= *width)?;
+    // Layer norm takes the mean of all units.
+    let fits = !keys.layer_norm || (first, second) == (width, width);
+    fits.then_some(width)
+}
+
+/// The same of a network that the kernels have.
+pub(super) fn hidden(keys: &PolicyConfig) -> usize {
+    padded_hidden(keys).unwrap_or(WIDTHS[WIDTHS.len() - 1])
+}
+
 /// The sizes that decide every place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Places {
     inputs: usize,
+    /// Outputs of the hidden layers, and of each as the kernels have it.
+    layers: [usize; 2],
     hidden: usize,
     normed: bool,
     outputs: usize,
@@ -29,7 +50,8 @@ impl Places {
         let plan = &config.policies[index];
         Self {
             inputs: plan.group(&config.spec).observation_width(),
-            hidden: plan.config.hidden[0],
+            layers: [0, 1].map(|layer| plan.config.hidden.get(layer).copied().unwrap_or_default()),
+            hidden: hidden(&plan.config),
             normed: plan.config.layer_norm,
             outputs: plan.layout.output_width(),
             action_width: plan.layout.action_width(),
@@ -93,17 +115,15 @@ impl Places {
             width: width.max(1),
             stride,
         };
-        let (inputs, hidden) = (self.inputs, self.hidden);
+        let (inputs, [first, second], hidden) = (self.inputs, self.layers, self.hidden);
         let last = |row: usize| match kind {
-            "weight" => rows(self.at_last() + row * hidden, hidden, hidden),
+            "weight" => rows(self.at_last() + row * hidden, second, hidden),
             _ => rows(self.at_last_bias() + row, n, n),
         };
         Some(match (layer, kind) {
             ("trunk.0" | "actor.0" | "critic.0", "weight") => rows(0, inputs, self.padded_inputs()),
             ("trunk.0" | "actor.0" | "critic.0", "bias") => rows(inputs, 1, self.padded_inputs()),
-            ("trunk.1" | "actor.1" | "critic.1", "weight") => {
-                rows(self.at_second(), hidden, hidden)
-            }
+            ("trunk.1" | "actor.1" | "critic.1", "weight") => rows(self.at_second(), first, hidden),
             ("trunk.1" | "actor.1" | "critic.1", "bias") => rows(self.at_second_bias(), n, n),
             (name, _) if self.normed && name.contains("_norm.") => {
                 let (second, shift) = (name.ends_with(".1"), kind == "bias");
@@ -223,6 +243,8 @@ mod tests {
             "env_id = \"cartpole\"",
             "env_id = \"cartpole\"\nshared_trunk = true\nhidden = [32, 32]",
             "env_id = \"pendulum\"\nhidden = [128, 128]",
+            "env_id = \"pendulum\"\nhidden = [40, 24]",
+            "env_id = \"cartpole\"\nshared_trunk = true\nhidden = [7, 65]",
             "env_id = \"pendulum\"\nlog_std = \"state_dependent\"\nshared_trunk = true",
             "env_id = \"pendulum\"\nlayer_norm = true",
             "env_id = \"cartpole\"\nshared_trunk = true\nlayer_norm = true\nhidden = [32, 32]",
@@ -249,6 +271,21 @@ mod tests {
             unpack_all(&places, &policy, &packed, &mut back).unwrap();
             assert!(back == state, "{keys}");
         }
+    }
+
+    #[test]
+    fn hidden_layers_are_padded_unless_they_are_normalised() {
+        let padded = |keys: &str| {
+            let table = format!("env_id = \"cartpole\"\n{keys}").parse().unwrap();
+            let config = TrainConfig::resolve(&table, &warp_envs::registry()).unwrap();
+            padded_hidden(&config.policies[0].config)
+        };
+        assert_eq!(padded("hidden = [32, 8]"), Some(32));
+        assert_eq!(padded("hidden = [33, 8]"), Some(64));
+        assert_eq!(padded("hidden = [64, 128]"), Some(128));
+        assert_eq!(padded("hidden = [64, 64]\nlayer_norm = true"), Some(64));
+        let others = ["hidden = [64]", "hidden = [129, 8]", "hidden = [32, 8]\nlayer_norm = true"];
+        assert!(others.into_iter().all(|keys| padded(keys).is_none()));
     }
 
     #[test]

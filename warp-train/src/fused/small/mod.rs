@@ -1,6 +1,6 @@
 //! Small perceptrons at full speed: a rollout is one launch, an update is another.
 //!
-//! For two hidden layers of 32, 64 or 128: state stays in registers, weights in shared memory, products
+//! For two hidden layers of at most 128, padded to 32, 64 or 128: state stays in registers, weights in shared memory, products
 //! run on tensor cores with half-precision operands and single-precision sums. The host only passes the
 //! position in the run, and reads one block of metrics for many iterations.
 //!
@@ -32,7 +32,7 @@ pub(crate) use few_replicas_runs::{FewReplicasFigures, PackedRuns, Runs, Trained
 pub(super) use multi_agent::{MultiAgentLearner, sources as team_sources};
 pub(crate) use refusal::{refusal, runs_on, unsupported};
 pub use text::sources;
-pub(crate) use text::{compiled_in, has_few_replicas, shares_launches};
+pub(crate) use text::{common, has_few_replicas, shares_launches};
 pub(super) use text::{fleet_source, run_sources};
 
 use crate::config::TrainConfig;
@@ -42,7 +42,7 @@ use crate::error::{Error, Result};
 use crate::fused::policy_number::PolicyNumber;
 use crate::model::LearnerState;
 use figures::{figures, iterated, of_all_ranks, schedule, schedule_of, schedule_width};
-use layout::{Places, pack_all, unpack_all};
+use layout::{Places, hidden, pack_all, unpack_all};
 use normalise::{Normalised, SmallNormaliser};
 use pieces::Pieces;
 use shared::{CollectArgs, EpisodeFigures, Figures, SizesArgs, SmallRun, SmallSizes, UpdateArgs};
@@ -351,7 +351,7 @@ impl SmallLearner {
 
 /// How the kernel that collects is launched: spread over all multiprocessors.
 fn collecting(config: &TrainConfig, multiprocessors: u32) -> Launch {
-    let (together, hidden) = (text::together(config), config.policies[0].config.hidden[0]);
+    let (together, hidden) = (text::together(config), hidden(&config.policies[0].config));
     let parts = config.n_envs().div_ceil(together) as u32;
     let (blocks, threads) = match parts.div_ceil(multiprocessors).min(4) {
         _ if together == text::FEW_REPLICAS => (parts, 2 * hidden as u32),

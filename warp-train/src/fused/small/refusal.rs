@@ -1,5 +1,6 @@
 //! What the kernels for small networks do not take.
 
+use super::layout::{hidden, padded_hidden};
 use super::multi_agent;
 use super::text::{blocks_of_plan, cuts, may_end_early, normalises};
 use crate::algorithm::{PolicyConfig, PolicyPlan};
@@ -73,6 +74,7 @@ pub(super) fn unsupported_policy(config: &TrainConfig, plan: &PolicyPlan) -> Opt
     let outputs = plan.layout.output_width() + usize::from(keys.shared_trunk);
     let rows = config.n_envs().saturating_mul(plan.n_agents());
     let updates = plan.passes().epochs.saturating_mul(plan.passes().minibatches);
+    let has_no_kernel = padded_hidden(keys).is_none();
     let refusals = [
         (spec.groups.iter().any(|group| group.mortal), "agents that can leave"),
         (spec.global_observation.is_some(), "a global observation"),
@@ -90,9 +92,10 @@ pub(super) fn unsupported_policy(config: &TrainConfig, plan: &PolicyPlan) -> Opt
             normalises(plan) && !config.world.is_alone(),
             "observations or rewards that several GPUs normalise together",
         ),
+        (has_no_kernel && !keys.layer_norm, "other hidden layers than two of at most 128"),
         (
-            !matches!(keys.hidden[..], [32, 32] | [64, 64] | [128, 128]),
-            "other hidden layers than two of 32, 64 or 128",
+            has_no_kernel && keys.layer_norm,
+            "layer norm of other hidden layers than two of 32, 64 or 128",
         ),
         (inputs > MOST_INPUTS, "an observation of more than 31 numbers"),
         (outputs > MOST_OUTPUTS, "more than 8 outputs"),
@@ -131,7 +134,7 @@ fn most_updates(config: &TrainConfig, plan: &PolicyPlan) -> usize {
 
 /// Shared memory of a network: weights in half precision, biases, gains and shifts. Twin of `NetShared` (net.cuh).
 pub(super) fn network_bytes(keys: &PolicyConfig, inputs: usize) -> usize {
-    let hidden = keys.hidden[0];
+    let hidden = hidden(keys);
     // Inputs as products take them, with the one that is 1.
     let k = (inputs + 1).next_multiple_of(16);
     let norms = if keys.layer_norm { 4 } else { 0 };

@@ -1,6 +1,7 @@
 //! The small learner's code: its files after the environment's, with sizes as constants, so that it is compiled for
 //! one network and one environment.
 
+use super::layout::hidden;
 use super::refusal::{refused_anywhere, unsupported};
 use super::shared::declarations;
 use super::{TILE_ROWS, multi_agent};
@@ -97,7 +98,7 @@ pub(super) fn blocks_of_plan(config: &TrainConfig, plan: &PolicyPlan) -> u32 {
     let minibatch = samples_of(config, plan) / passes_of(config, plan).minibatches;
     let keys = &plan.config;
     let n_nets = if keys.shared_trunk { 1 } else { 2 };
-    if minibatch * n_nets >= LARGE_MINIBATCH && keys.hidden[0] <= 64 { 2 } else { 1 }
+    if minibatch * n_nets >= LARGE_MINIBATCH && hidden(keys) <= 64 { 2 } else { 1 }
 }
 
 /// Shards of this GPU that minibatches of policy number `index` are sampled from. One minibatch has all samples, whatever
@@ -165,7 +166,7 @@ pub(crate) fn shares_launches(config: &TrainConfig) -> bool {
 
 /// Whether a run is small enough for the kernel for few replicas, alone or in a fleet.
 fn fits_few_replicas(config: &TrainConfig) -> bool {
-    let (run, hidden) = (&config.run, config.policies[0].config.hidden[0]);
+    let (run, hidden) = (&config.run, hidden(&config.policies[0].config));
     let Passes { epochs, minibatches, .. } = passes(config, 0);
     hidden <= 64
         && epochs <= FEW_REPLICAS_EPOCHS
@@ -190,7 +191,7 @@ const MANY: usize = 16_384;
 pub(super) fn together(config: &TrainConfig) -> usize {
     match config.n_envs() {
         ..=FEW => FEW_REPLICAS,
-        MANY.. if config.policies[0].config.hidden[0] <= 64 => 32,
+        MANY.. if hidden(&config.policies[0].config) <= 64 => 32,
         _ => 16,
     }
 }
@@ -199,7 +200,7 @@ pub(super) fn together(config: &TrainConfig) -> usize {
 /// layer norm, 47 KB of weights, rows and factors take 53 KB, and four such blocks have room on a multiprocessor.
 pub(super) fn collect_bytes(config: &TrainConfig) -> u32 {
     let plan = &config.policies[0];
-    let wide = plan.config.hidden[0] == 128 && plan.group(&config.spec).observation_width() > 15;
+    let wide = hidden(&plan.config) == 128 && plan.group(&config.spec).observation_width() > 15;
     if wide { 56 << 10 } else { 0 }
 }
 
@@ -320,7 +321,7 @@ pub(super) fn constants(config: &TrainConfig, index: usize) -> Vec<(&'static str
     let heads: Vec<String> = plan.layout.head_sizes().iter().map(usize::to_string).collect();
     let mut constants = vec![
         ("OBS", group.observation_width().to_string()),
-        ("HID", keys.hidden[0].to_string()),
+        ("HID", hidden(keys).to_string()),
         ("OUT", plan.layout.output_width().to_string()),
         ("ACTION_WIDTH", plan.layout.action_width().to_string()),
         ("SHARED_TRUNK", flag(keys.shared_trunk)),
@@ -356,7 +357,7 @@ pub(super) fn constants(config: &TrainConfig, index: usize) -> Vec<(&'static str
         ("RANKS", config.world.size().to_string()),
         ("RELAYED", flag(is_relayed(&config.world))),
         // Four warps multiply matrices of these sizes together.
-        ("FOUR_WARPS", flag(keys.hidden[0] >= 64)),
+        ("FOUR_WARPS", flag(hidden(keys) >= 64)),
     ];
     if !heads.is_empty() {
         constants.push(("HEADS", format!("{{{}}}", heads.join(", "))));
@@ -409,15 +410,17 @@ fn objective_of(plan: &PolicyPlan) -> String {
     )
 }
 
-/// What of a configuration is compiled into the kernels, as text; empty where nothing can be.
+/// What runs that share a launch have in common, as text: what is compiled into the kernels, and how layers are padded;
+/// empty where nothing can be compiled.
 #[must_use]
-pub(crate) fn compiled_in(config: &TrainConfig) -> String {
+pub(crate) fn common(config: &TrainConfig) -> String {
     if unsupported(config).is_some() {
         return String::new();
     }
     let constants = constants(config, 0).into_iter();
     let constants = constants.map(|(name, value)| format!("{name} {value}\n"));
-    constants.chain([action_box(&config.policies[0])]).collect()
+    let layers = format!("{:?}", config.policies[0].config.hidden);
+    constants.chain([action_box(&config.policies[0]), layers]).collect()
 }
 
 /// How often policy number `index` goes through a rollout, and in how many parts.
@@ -456,6 +459,15 @@ mod tests {
         assert_eq!(has("num_minibatches = 8\nupdate_epochs = 129"), (false, false), "moments");
         assert_eq!(has("hidden = [128, 128]"), (false, false));
         assert_eq!(has("target_kl = 0.01"), (false, false));
+    }
+
+    /// Rates differ, layers do not, also where the same kernels have both.
+    #[test]
+    fn runs_that_share_a_launch_have_the_same_layers() {
+        let of = |keys: &str| common(&config(keys));
+        assert_eq!(of("hidden = [40, 24]\nlearning_rate = 1e-3"), of("hidden = [40, 24]"));
+        assert_ne!(of("hidden = [40, 24]"), of("hidden = [48, 20]"));
+        assert_ne!(of("hidden = [64, 64]"), of("hidden = [48, 20]"));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::config::TrainConfig;
 use crate::error::{Error, Result};
 use crate::fused::fleet_units;
 use crate::fused::small::{
-    FewReplicasLearner, FewReplicasRoom, PackedRuns, Runs, compiled_in, runs_on, shares_launches,
+    FewReplicasLearner, FewReplicasRoom, PackedRuns, Runs, common, runs_on, shares_launches,
     unsupported,
 };
 use crate::model::LearnerState;
@@ -108,7 +108,7 @@ impl<'a> CudaFleet<'a> {
 /// What tells which runs may share a launch.
 #[derive(PartialEq)]
 enum Shared {
-    /// What is compiled into their kernels.
+    /// What is compiled into their kernels, and how their layers are padded.
     Program(String),
     /// All but their seeds.
     Configuration(Box<TrainConfig>),
@@ -118,7 +118,7 @@ impl Shared {
     fn of(config: &TrainConfig) -> Self {
         match cuda_off_policy::takes(config) {
             true => Self::Configuration(Box::new(cuda_off_policy::common(config))),
-            false => Self::Program(compiled_in(config)),
+            false => Self::Program(common(config)),
         }
     }
 }
