@@ -6,6 +6,7 @@
 mod cuda_cases;
 
 use cuda_cases::normed::NORMED_SMALL;
+use cuda_cases::padded::PADDED;
 use cuda_cases::shards::SHARDS;
 use cuda_cases::small::{compiles, diverging_runs_are_told, near, near_in_minibatches, resumes};
 use cuda_cases::{
@@ -27,7 +28,7 @@ use warp_train::learner::{Learner, LearnerState};
 use warp_train::native::cuda::{CudaFleet, CudaLearner, small_sources};
 
 /// Networks, heads, algorithms, and every way of collecting: a name and keys.
-const CASES: [Case; 28] = [
+const CASES: [Case; 24] = [
     (
         "ppo, truncations, several minibatches",
         "env_id = \"cartpole\"\nnum_envs = 48\nnum_steps = 20\nnum_minibatches = 1\nupdate_epochs = 2\n\
@@ -145,27 +146,6 @@ const CASES: [Case; 28] = [
         "env_id = \"frozen_lake\"\nnum_envs = 4104\nnum_steps = 4\nhidden = [128, 128]\nshared_trunk = true\n\
          num_minibatches = 1\nupdate_epochs = 1\nactivation = \"relu\"",
     ),
-    (
-        "padded layers, truncations",
-        "env_id = \"cartpole\"\nnum_envs = 48\nnum_steps = 20\nhidden = [40, 24]\nnum_minibatches = 1\n\
-         update_epochs = 2\n[env]\nepisode_length = 9",
-    ),
-    (
-        "padded layers of 128, relu, squashed, deviations from the network, weights that decay",
-        "env_id = \"pendulum\"\nnum_envs = 24\nnum_steps = 12\nhidden = [64, 100]\nnum_minibatches = 1\n\
-         update_epochs = 2\nactivation = \"relu\"\nshared_trunk = true\naction_distribution = \"squashed\"\n\
-         log_std = \"state_dependent\"\nweight_decay = 0.01",
-    ),
-    (
-        "padded layers, a block per network, normalised",
-        "env_id = \"acrobot\"\nnum_envs = 7\nnum_steps = 18\nhidden = [33, 8]\nnum_minibatches = 1\n\
-         update_epochs = 2\nnorm_obs = true\n[env]\nepisode_length = 9",
-    ),
-    (
-        "padded layers of 32, two blocks on a multiprocessor",
-        "env_id = \"cartpole\"\nnum_envs = 16384\nnum_steps = 13\nhidden = [9, 31]\nnum_minibatches = 1\n\
-         update_epochs = 1",
-    ),
 ];
 
 /// Runs that share launches.
@@ -202,7 +182,7 @@ fn main() -> ExitCode {
         let resumes = resumes_in_bf16;
         trials.push(trial("cuda_small_bf16_repeats_and_resumes", resumes, no_device.is_some()));
     }
-    for (name, keys) in CASES.into_iter().chain(NORMED_SMALL) {
+    for (name, keys) in CASES.into_iter().chain(NORMED_SMALL).chain(PADDED) {
         let trial = |test: &str, run: fn(&str) -> Result<()>, ignored: bool| {
             Trial::test(format!("{test}: {name}"), move || run(keys)).with_ignored_flag(ignored)
         };

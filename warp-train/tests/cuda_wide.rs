@@ -206,8 +206,7 @@ fn main() -> ExitCode {
     let ignored = no_device.is_some();
     let compiles = Trial::test("cuda_wide_text_compiles", compiles);
     let mut trials = vec![compiles.with_ignored_flag(no_compiler.is_some())];
-    let cases = CASES.into_iter().chain(WHOLE).chain(OF_128).chain(all_normed()).chain(SHARDS);
-    for (name, keys) in cases {
+    for (name, keys) in compared() {
         let trial = |test: &str, run: fn(&str) -> Result<()>| {
             Trial::test(format!("cuda_wide_{test}: {name}"), move || run(keys))
                 .with_ignored_flag(ignored)
@@ -301,6 +300,11 @@ fn in_bf16() -> Vec<Case> {
     let layers = [NORMED_LAYERS[1], NORMED_LAYERS[2]];
     let layers = layers.into_iter().chain(MANY_HEADS);
     cases.into_iter().chain([WHOLE[2], WHOLE[4]]).chain(of_128).chain(TILED).chain(layers).collect()
+}
+
+/// Those whose iterations are compared with the CPU's, repeated and resumed.
+fn compared() -> impl Iterator<Item = Case> {
+    CASES.into_iter().chain(WHOLE).chain(OF_128).chain(all_normed()).chain(SHARDS)
 }
 
 /// Layers one by one, normalised or not, and whole towers that are normalised.

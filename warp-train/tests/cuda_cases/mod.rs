@@ -6,6 +6,7 @@ pub(crate) mod go_on;
 pub(crate) mod hold;
 pub(crate) mod normed;
 pub(crate) mod of_128;
+pub(crate) mod padded;
 pub(crate) mod relay;
 pub(crate) mod replay;
 pub(crate) mod shards;
