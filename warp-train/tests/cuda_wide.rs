@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use warp_func::cuda::{Build, Source, compile, env_kernels};
 use warp_train::config::TrainConfig;
-use warp_train::native::cuda::{CudaLearner, wide_sources};
+use warp_train::native::cuda::{CudaLearner, small_sources, wide_sources};
 
 /// Environments, algorithms, networks and spaces of every kind: a name and keys.
 const CASES: [Case; 14] = [
@@ -206,6 +206,7 @@ fn main() -> ExitCode {
     let ignored = no_device.is_some();
     let compiles = Trial::test("cuda_wide_text_compiles", compiles);
     let mut trials = vec![compiles.with_ignored_flag(no_compiler.is_some())];
+    trials.push(Trial::test("wide_layers_of_128_are_not_the_small_paths", are_not_small));
     for (name, keys) in compared() {
         let trial = |test: &str, run: fn(&str) -> Result<()>| {
             Trial::test(format!("cuda_wide_{test}: {name}"), move || run(keys))
@@ -225,15 +226,7 @@ fn main() -> ExitCode {
         let name = format!("cuda_wide_tiled_in_parts_{test}");
         trials.push(Trial::test(name, move || run(TILED_IN_PARTS)).with_ignored_flag(ignored));
     }
-    for norm_reward in [false, true] {
-        let keys = format!(
-            "hidden = [96, 40, 33]\nenv_id = \"cartpole\"\nnum_envs = 300\nnum_steps = 20\nnum_minibatches = 2\n\
-             update_epochs = 2\nnorm_reward = {norm_reward}\n[env]\nepisode_length = 30"
-        );
-        let name = format!("cuda_wide_schedules_end_as_numbers: norm_reward = {norm_reward}");
-        let trial = Trial::test(name, move || schedules_end_as_numbers(&keys));
-        trials.push(trial.with_ignored_flag(ignored));
-    }
+    trials.extend(trials_of_schedules(ignored));
     for (network, hidden) in
         [("towers", "[64, 64]"), ("layers", "[96, 40]"), ("tiled", "[512, 256]")]
     {
@@ -268,6 +261,19 @@ fn main() -> ExitCode {
     let shuffles = Trial::test("cuda_wide_minibatches_have_every_sample_once", shuffles);
     trials.push(shuffles.with_ignored_flag(ignored));
     libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+fn trials_of_schedules(ignored: bool) -> Vec<Trial> {
+    let trial = |norm_reward: bool| {
+        let keys = format!(
+            "hidden = [96, 40, 33]\nenv_id = \"cartpole\"\nnum_envs = 300\nnum_steps = 20\nnum_minibatches = 2\n\
+             update_epochs = 2\nnorm_reward = {norm_reward}\n[env]\nepisode_length = 30"
+        );
+        let name = format!("cuda_wide_schedules_end_as_numbers: norm_reward = {norm_reward}");
+        let trial = Trial::test(name, move || schedules_end_as_numbers(&keys));
+        trial.with_ignored_flag(ignored)
+    };
+    [false, true].into_iter().map(trial).collect()
 }
 
 fn trials_of_shards(ignored: bool) -> Vec<Trial> {
@@ -312,6 +318,19 @@ fn all_normed() -> impl Iterator<Item = Case> {
     TILED.into_iter().chain(MANY_HEADS).chain(NORMED).chain(NORMED_LAYERS)
 }
 
+/// Small networks come here where something refuses them there.
+fn are_not_small() -> Result<()> {
+    let registry = registry();
+    for (name, keys) in OF_128 {
+        let config = config(keys, "fp16")?;
+        let env = env_kernels(&registry.get(&config.run.env_id)?.blueprint(&config.env)?)?;
+        if !small_sources(&config, &env).is_empty() {
+            return Err(format!("the small path takes it: {name}").into());
+        }
+    }
+    Ok(())
+}
+
 /// A translation unit, and what needs it.
 type Unit = (String, Source, Build);
 
@@ -319,6 +338,7 @@ type Unit = (String, Source, Build);
 fn some_units() -> Result<Vec<Unit>> {
     let very_wide = ("very wide", "env_id = \"cartpole\"\nhidden = [1024, 1024]");
     let some = CASES[1..5].iter().chain(&SELECTED).chain(&WHOLE).chain(&TILED[1..3]);
+    let some = some.chain([&OF_128[1], &OF_128[7]]);
     let some = some.chain(&SHARDS).chain(&SHARDS_IN_MINIBATCHES);
     let some = some.chain(&NORMED[1..3]).chain([&very_wide, &MANY_HEADS[0]]);
     let some = some.flat_map(|case| [(*case, "fp16"), (*case, "fp32")]);

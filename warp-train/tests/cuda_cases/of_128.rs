@@ -2,8 +2,7 @@
 
 use super::Case;
 
-/// One and several tiles of a group, with observations that come ahead or do not, as many as products take or fewer; towers apart
-/// and shared, every kind of action, widths that are padded, a layer alone. With metrics of rollouts, small networks come here, too.
+/// One and several tiles of a group, with as many observations as products take or fewer; towers apart and shared, every kind of action, widths that are padded, a layer alone. With metrics of rollouts, small networks come here, too.
 pub(crate) const OF_128: [Case; 8] = [
     (
         "layers of 128, 71 inputs, two policies, runners that leave, several tiles",

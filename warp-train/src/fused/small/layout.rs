@@ -16,8 +16,9 @@ const WIDTHS: [usize; 3] = [32, 64, 128];
 pub(super) fn padded_hidden(keys: &PolicyConfig) -> Option<usize> {
     let [first, second] = keys.hidden[..] else { return None };
     let width = WIDTHS.into_iter().find(|width| first.max(second) <= *width)?;
-    // Layer norm takes the mean of all units.
-    let fits = !keys.layer_norm || (first, second) == (width, width);
+    // Layer norm takes the mean of all units, and a step without epsilon divides zero by zero.
+    let pads = !keys.layer_norm && keys.adam_eps as f32 >= f32::MIN_POSITIVE;
+    let fits = pads || (first, second) == (width, width);
     fits.then_some(width)
 }
 
@@ -274,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn hidden_layers_are_padded_unless_they_are_normalised() {
+    fn hidden_layers_are_padded_where_that_changes_nothing() {
         let padded = |keys: &str| {
             let table = format!("env_id = \"cartpole\"\n{keys}").parse().unwrap();
             let config = TrainConfig::resolve(&table, &warp_envs::registry()).unwrap();
@@ -284,7 +285,13 @@ mod tests {
         assert_eq!(padded("hidden = [33, 8]"), Some(64));
         assert_eq!(padded("hidden = [64, 128]"), Some(128));
         assert_eq!(padded("hidden = [64, 64]\nlayer_norm = true"), Some(64));
-        let others = ["hidden = [64]", "hidden = [129, 8]", "hidden = [32, 8]\nlayer_norm = true"];
+        assert_eq!(padded("hidden = [64, 64]\nadam_eps = 0"), Some(64));
+        let others = [
+            "hidden = [64]",
+            "hidden = [129, 8]",
+            "hidden = [32, 8]\nlayer_norm = true",
+            "hidden = [32, 8]\nadam_eps = 0",
+        ];
         assert!(others.into_iter().all(|keys| padded(keys).is_none()));
     }
 

@@ -1,6 +1,6 @@
 // Small perceptrons on tensor cores: one warp takes 16 rows through a whole network, by the layers of layers.cuh.
 //
-// Two hidden layers of HID, up to 8 outputs. The accumulator of a layer has the layout of the next
+// Two hidden layers of HID (narrower ones are padded, see layout.rs), up to 8 outputs. The accumulator of a layer has the layout of the next
 // one's left operand, so activations stay in registers. The bias of the first layer is the weight of
 // an input that is 1 (column OBS). Weights lie in shared memory as halves, [outputs, inputs], rows
 // padded so that no two lanes of a matrix load meet in a bank.

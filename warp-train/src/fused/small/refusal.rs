@@ -92,11 +92,15 @@ pub(super) fn unsupported_policy(config: &TrainConfig, plan: &PolicyPlan) -> Opt
             normalises(plan) && !config.world.is_alone(),
             "observations or rewards that several GPUs normalise together",
         ),
-        (has_no_kernel && !keys.layer_norm, "other hidden layers than two of at most 128"),
         (
             has_no_kernel && keys.layer_norm,
-            "layer norm of other hidden layers than two of 32, 64 or 128",
+            "layer norm of other hidden layers than two equal ones of 32, 64 or 128",
         ),
+        (
+            has_no_kernel && keys.adam_eps == 0.0,
+            "adam_eps = 0 with other hidden layers than two equal ones of 32, 64 or 128",
+        ),
+        (has_no_kernel, "other hidden layers than two of at most 128"),
         (inputs > MOST_INPUTS, "an observation of more than 31 numbers"),
         (outputs > MOST_OUTPUTS, "more than 8 outputs"),
         (updates > most_updates(config, plan), "too many minibatches for shared memory"),

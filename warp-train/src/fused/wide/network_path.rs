@@ -76,8 +76,8 @@ impl NetworkPath {
         }
         // Products that run by themselves are those of this generation alone.
         let newest = Some(network).filter(|_| machine.generation == 9);
-        let shape = |tower| TensorShape::new(tower, machine.shared.per_block);
-        let towers = newest.and_then(|network| network.towers.iter().map(shape).collect());
+        let towers = newest
+            .and_then(|network| TensorShape::of_towers(&network.towers, machine.shared.per_block));
         towers
             .map(Self::Tensor)
             .or_else(|| {

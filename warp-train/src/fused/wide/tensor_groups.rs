@@ -4,14 +4,14 @@ use super::tensor_shape::{BLOCK, TensorShape};
 
 /// Registers of a multiprocessor for each of its 128 lanes.
 const REGISTERS: usize = 512;
-/// Registers of a thread that multiplies, beside its sums.
+/// Registers of a thread that multiplies, beside its sums: the compiler has those from number 24 on for them.
 const BESIDE_SUMS: usize = 24;
-/// The fewest registers with which a thread learns that has sums of 128 columns.
+/// The fewest registers with which a thread learns that has sums of 128 columns: the compiler spills none with 104.
 const FEWEST_TO_LEARN: usize = 104;
 /// Bytes that kernels declare for themselves.
 const DECLARED: usize = 1024;
-/// Outputs that leave room for ones beside their gradients, where two groups multiply.
-const MOST_OUTPUTS: usize = 56;
+/// Outputs, in whole products, that leave room for ones beside their gradients, where two groups multiply.
+const MOST_OUTPUTS: usize = 48;
 /// Bytes of 16 rows of a block, all ones.
 const ONES: usize = BLOCK / 4;
 
@@ -34,8 +34,8 @@ impl Groups {
     }
 }
 
-/// Groups where one multiplies, and the sums that it has registers for.
-const NARROW: [(Groups, usize); 2] = [
+/// Groups where one multiplies, and the sums that it has registers for beside [`BESIDE_SUMS`].
+const OF_64: [(Groups, usize); 2] = [
     (
         Groups {
             learners: 3,
@@ -63,13 +63,15 @@ impl TensorShape {
     /// the weights, or the sums of gradients not into registers.
     pub(super) fn find_groups(&self, shared_bytes: usize) -> Option<Groups> {
         let fits = |groups: &Groups| self.gradient_bytes(groups) + DECLARED <= shared_bytes;
-        let found = self.narrow_groups(fits).or_else(|| self.wide_groups().filter(fits))?;
+        let Some(found) = self.groups_of_64(fits) else {
+            return self.groups_of_128().filter(fits);
+        };
         let ahead = Groups { ahead: true, ..found.clone() };
         Some(if fits(&ahead) { ahead } else { found })
     }
 
     /// Where no layer has more than 64 outputs.
-    fn narrow_groups(&self, fits: impl Fn(&Groups) -> bool) -> Option<Groups> {
+    fn groups_of_64(&self, fits: impl Fn(&Groups) -> bool) -> Option<Groups> {
         if self.hidden().chain([self.n_outputs()]).any(|outputs| outputs > 64) {
             return None;
         }
@@ -78,11 +80,11 @@ impl TensorShape {
             let has_registers = groups.learners == 2 || !self.is_normed();
             has_registers && sums <= *most && fits(groups)
         };
-        NARROW.iter().find(find).map(|(groups, _)| groups.clone())
+        OF_64.iter().find(find).map(|(groups, _)| groups.clone())
     }
 
     /// Where all hidden layers have 128.
-    fn wide_groups(&self) -> Option<Groups> {
+    fn groups_of_128(&self) -> Option<Groups> {
         if self.is_normed()
             || self.hidden().any(|outputs| outputs != 128)
             || self.n_outputs() > MOST_OUTPUTS
@@ -94,7 +96,7 @@ impl TensorShape {
         let biases = self.hidden().count() + usize::from(!self.has_one());
         let sums = hidden + self.n_outputs() / 2 + 4 * biases;
         let registers_to_multiply = (sums + BESIDE_SUMS).next_multiple_of(8);
-        let even = Groups { learners: 2, multipliers: 2, ..Groups::default() };
+        let even = Groups { learners: 2, multipliers: 2, ahead: true, ..Groups::default() };
         if registers_to_multiply <= REGISTERS / even.count() {
             return Some(even);
         }

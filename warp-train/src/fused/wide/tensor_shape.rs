@@ -17,7 +17,7 @@ const STAGES_BYTES: usize = 192 << 10;
 /// Bytes of 64 rows of 64 columns.
 pub(super) const BLOCK: usize = 8192;
 
-/// A tower as tensor cores see it; the sizes that they compute for itself.
+/// A tower as tensor cores see it; the sizes that they compute for themselves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TensorShape {
     tower: Tower,
@@ -64,6 +64,20 @@ impl TensorShape {
         let with = shape.blocks() * (shape.act_bytes() + shape.obs_sums_bytes() + fixed);
         shape.sums_obs = with <= shared_bytes;
         fits.then_some(shape)
+    }
+
+    /// The shapes of a network's towers, if all have one. Two groups multiply for all of them or for none: a tower that takes two
+    /// passes decides how many copies of the gradient there are, which are too few for one that takes one.
+    pub(super) fn of_towers(towers: &[Tower], shared_bytes: usize) -> Option<Vec<Self>> {
+        let shapes = towers.iter().map(|tower| Self::new(tower, shared_bytes));
+        let mut shapes = shapes.collect::<Option<Vec<_>>>()?;
+        if shapes.iter().any(|shape| shape.groups.is_none()) {
+            for shape in &mut shapes {
+                shape.groups = shape.groups.take().filter(|groups| groups.multipliers == 1);
+                shape.edges = shape.has_room_for_edges(shared_bytes);
+            }
+        }
+        Some(shapes)
     }
 
     /// Whether the first of two passes has room to make the gradients of outer layers itself: registers where
@@ -395,6 +409,22 @@ mod tests {
         assert_eq!(groups(&shape(80, &[128, 128], 23)), None, "88 columns");
         assert_eq!(groups(&shape(4, &[128, 128, 128], 2)), None);
         assert_eq!(groups(&shape(4, &[128, 64], 2)), None);
+    }
+
+    /// An actor of 88 columns and 32 outputs has too many sums of gradients for registers, its critic has not.
+    #[test]
+    fn two_groups_multiply_for_all_towers_or_for_none() {
+        let towers = |inputs: usize, outputs: usize| {
+            let towers = [tower(inputs, &[128, 128], outputs), tower(inputs, &[128, 128], 1)];
+            let shapes = TensorShape::of_towers(&towers, 232_448).unwrap();
+            shapes.iter().map(groups).collect::<Vec<_>>()
+        };
+        assert_eq!(towers(71, 23), [Some((2, 2)); 2]);
+        assert_eq!(
+            groups(&TensorShape::new(&tower(85, &[128, 128], 1), 232_448).unwrap()),
+            Some((2, 2))
+        );
+        assert_eq!(towers(85, 23), [None; 2]);
     }
 
     /// As the kernels' texts say.

@@ -67,22 +67,22 @@ const TENSOR_ACT: &[&str] =
 const TENSOR_ROLLOUT: &[&str] = &[OUTCOME, TENSOR_STEP, include_str!("tensor/rollout.cu")];
 const TENSOR_STEP: &str = include_str!("tensor/step.cu");
 /// One pass, where one group multiplies for all.
-const TENSOR_NARROW: &[&str] = &[
+const TENSOR_OF_64: &[&str] = &[
     TENSOR_KEPT,
     TENSOR_NORM,
     TENSOR_SAMPLES,
     TENSOR_PARTIAL,
     TENSOR_GROUPS,
-    include_str!("tensor/groups_narrow.cu"),
+    include_str!("tensor/groups_of_64.cu"),
     TENSOR_GRADIENT,
 ];
 /// The same where two do.
-const TENSOR_WIDE: &[&str] = &[
+const TENSOR_OF_128: &[&str] = &[
     TENSOR_KEPT,
     TENSOR_SAMPLES,
     TENSOR_PARTIAL,
     TENSOR_GROUPS,
-    include_str!("tensor/groups_wide.cu"),
+    include_str!("tensor/groups_of_128.cu"),
     TENSOR_GRADIENT,
 ];
 const TENSOR_LEARN: &[&str] =
@@ -211,8 +211,8 @@ pub(super) fn tensor(
     let source =
         |unit: &[&str]| with_samplers("wide_tensor.cu", format!("{text}{}", unit.join("\n")));
     match shape.groups() {
-        Some(groups) if groups.multipliers > 1 => [TENSOR_ACT, TENSOR_WIDE].map(source).to_vec(),
-        Some(_) => [TENSOR_ACT, TENSOR_NARROW].map(source).to_vec(),
+        Some(groups) if groups.multipliers > 1 => [TENSOR_ACT, TENSOR_OF_128].map(source).to_vec(),
+        Some(_) => [TENSOR_ACT, TENSOR_OF_64].map(source).to_vec(),
         None if shape.makes_edges() => {
             [TENSOR_ACT, EDGES_LEARN, EDGES_WEIGHTS].map(source).to_vec()
         }
@@ -386,7 +386,7 @@ mod tests {
     /// Else NVRTC mistakes local structs for them, as `kernel_args.rs` says.
     #[test]
     fn arguments_are_taken_by_value() {
-        let at_once = [TENSOR_NARROW, TENSOR_WIDE];
+        let at_once = [TENSOR_OF_64, TENSOR_OF_128];
         let in_two = [TENSOR_LEARN, TENSOR_WEIGHTS, EDGES_LEARN, EDGES_WEIGHTS];
         let tensor = [&[TENSOR_ACT][..], &at_once, &in_two].concat();
         let units = [&tensor[..], &[TENSOR_ROLLOUT, TILED_NORM], &TILED_UNITS].concat().concat();

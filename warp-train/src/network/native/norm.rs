@@ -46,7 +46,7 @@ impl Norm {
     }
 }
 
-/// Sums of a row run in so many lanes, whose sums are then added in halves: the order of `layer_norm.cu`.
+/// Sums of a row run in so many lanes, whose sums are then added in halves: the order of `fused/wide/layers/norm.cu`.
 const LANES: usize = 32;
 
 /// The sum of `term` over two rows.

@@ -1,7 +1,7 @@
 //! Many runs of few replicas in one launch on a GPU.
 //!
 //! Runs that differ only in their seeds and in the values of their schedules (learning rate, coefficients,
-//! discount, clipping) share a launch; everything else is compiled into the kernels, so each such difference
+//! discount, clipping) share a launch; everything else is compiled into the kernels or decides how layers are padded, so each such difference
 //! is a separate launch. While the device trains some runs, the host reports the previous ones and prepares
 //! the next. Where the device does not hold all runs at once, it has two launches, each of half of them and on a
 //! stream of its own: it is at one while the host reads and loads the other.

@@ -3,7 +3,7 @@
 //
 // Needs, beside rollout.cu's: P_TOWERS, P_DEPTH (layers of the deepest tower), P_WIDEST (inputs of a
 // layer at most), P_LAYERS (their places in the parameters), P_NORMS (whether hidden layers are normalised, as by
-// layer_norm.cu, with P_NORM_EPSILON).
+// norm.cu, with P_NORM_EPSILON).
 
 #define WIDE_FEW 8
 #define WIDE_FEW_THREADS (256 * P_TOWERS)

@@ -26,7 +26,10 @@ extern "C" __global__ __launch_bounds__(T_GROUPS * 128, 1) void wide_tensor_grad
     float* sums = outs + T_LEARNERS * 4 * 16 * T_STRIDE;
     TShared shared = {memory, kept, ones, biases, outs, sums, whole, read, &weights};
     unsigned int n = wide_present(args.state, 1, args.first, args.rows), tiles = (n + 63) / 64;
-    if (tiles == 0 && args.first > 0) return;
+    if (tiles == 0 && args.first > 0) {
+        if (threadIdx.x < 5) args.parts[(unsigned long long)(args.parts_at + blockIdx.x) * 5 + threadIdx.x] = 0.0;
+        return;
+    }
     t_put_ones(shared);
     for (int i = threadIdx.x; i < T_SUM_PLACES * 5 + T_LEARNERS * 4 * T_NORMS; i += blockDim.x) sums[i] = 0.0f;
     if (threadIdx.x == 0) {

@@ -1,7 +1,8 @@
 // Groups where hidden layers have 128 outputs: more sums of gradients than one group has registers for, and no registers
 // in those that learn for what a layer gives beside the sums of the next one. So each of two groups multiplies 64 outputs
 // of every hidden layer, and both operands of a hidden layer's products lie in shared memory. There, gradients take the place
-// of activations once these were multiplied: a tile is handed over layer by layer, from the outputs down.
+// of activations once these were multiplied: a tile is handed over layer by layer, from the outputs down. There is room for
+// the observations of two tiles (T_AHEAD).
 
 #define T_ONES 0
 // The column of ones among the gradients of outputs that a group keeps.
@@ -12,7 +13,7 @@ __device__ inline void t_put_ones(const TShared& shared) {
     for (int i = threadIdx.x; i < T_LEARNERS * 64; i += blockDim.x) {
         unsigned char* kept = shared.kept + i / 64 * T_GROUP_BYTES;
         t_put_ones(kept + t_outputs_at(T_DEPTH), i % 64, T_ONES_AT / 8);
-        for (int round = 0; round < 1 + T_AHEAD && t_has_room(0); ++round) {
+        for (int round = 0; round < 2 && t_has_room(0); ++round) {
             t_put_ones(kept + t_obs_at(round) + t_in(0) / 64 * 8192, i % 64, t_in(0) / 8 % 8);
         }
     }
@@ -107,8 +108,8 @@ __device__ inline void t_keep_rows(const float (&sums)[N], const float* biases, 
         if (t + 1 < N / 8) b[(t + 1) % 2][0] = from[8 * t + 8], b[(t + 1) % 2][1] = from[8 * t + 12];
         #pragma unroll
         for (int i = 0; i < 4; ++i) {
-            float2 own = b[t % 2][i / 2];
-            h[i] = t_activate(sums[8 * t + 2 * i] + own.x, sums[8 * t + 2 * i + 1] + own.y);
+            float2 bias = b[t % 2][i / 2];
+            h[i] = t_activate(sums[8 * t + 2 * i] + bias.x, sums[8 * t + 2 * i + 1] + bias.y);
             // No half is above 0x7f80: sums stay within their halves.
             int bit = 4 * t + i;
             if (!T_TANH) positive[bit / 16] |= (h[i] + 0x7fff7fffu & 0x80008000u) >> bit % 16;
@@ -175,13 +176,11 @@ __device__ inline void t_learn_rows(TLearn& a, TTurns& turns, unsigned int obs, 
         unsigned int own = t_own_row(tile + t_inputs_at(L + 1)), positive[t_out(L) / 64] = {};
         float sums[t_out(L) / 2];
         t_forward_rows<L>(a.image, L == 0 ? obs : tile + t_inputs_at(L), sums);
-#if T_AHEAD
         // What is kept next lies where the last tile's gradients did.
         if constexpr (L == 0) {
             turns.wait();
             if (a.next.there) t_start_samples(a.next.obs, a.next.cell, a.next.present, a.next.to);
         }
-#endif
         t_keep_rows(sums, a.biases + t_bias_at(L), own, positive);
         t_meet_to_multiply();
         t_learn_rows<L + 1>(a, turns, obs, sums);
@@ -209,26 +208,21 @@ __device__ inline void t_learn_tiles(const TensorGradientArgs& args, const TShar
     };
     auto present = [&](unsigned int tile) { return (int)(n - (tile * 64 + warp % 4 * 16)); };
     bool any = tiles.first < tiles.end;
-    // Cells of the next tile, and of the one after it where its observations come ahead.
+    // Cells of the next tile and of the one after it.
     unsigned int next = any ? cell_of(tiles.first) : 0, round = 0;
-    unsigned int later = T_AHEAD && any ? cell_of(tiles.first + tiles.stride) : 0;
-    if (T_AHEAD && any) t_start_samples(args.obs, next, present(tiles.first), a.tile);
+    unsigned int later = any ? cell_of(tiles.first + tiles.stride) : 0;
+    if (any) t_start_samples(args.obs, next, present(tiles.first), a.tile);
     for (unsigned int tile = tiles.first; tile < tiles.end; tile += tiles.stride, ++round) {
         unsigned int cell = next, after = tile + tiles.stride;
-        if (!T_AHEAD) {
-            turns.wait();
-            t_start_samples(args.obs, cell, present(tile), a.tile);
-        }
         t_await_samples();
         // Loads that began before would be waited for there, too.
-        next = T_AHEAD ? later : cell_of(after);
-        if (T_AHEAD) later = cell_of(after + tiles.stride);
+        next = later;
+        later = cell_of(after + tiles.stride);
         a.present = lane / 2 < present(tile);
         a.cell = __shfl_sync(0xffffffffu, cell, lane / 2);
         a.next = {args.obs, next, present(after), a.tile + t_obs_at(round + 1), after < tiles.end, 0, 0};
         t_put_one(a.tile + t_obs_at(round));
         t_meet_to_multiply();
-        if (!T_AHEAD) t_ask_for_samples(args.obs, next);
         if (round == 0) t_wait_barrier(t_shared(shared.weights), 0);
         float unused[t_in(0) / 2];
         t_learn_rows<0>(a, turns, t_shared(a.tile + t_obs_at(round)), unused);
