@@ -71,8 +71,10 @@ __host__ __device__ constexpr int t_norm_at(int l) { return T_BIASES + 2 * t_bia
 
 // What is kept of 64 rows between the two passes of an update lies together, per array in blocks of 64
 // columns, [64 rows, 128 bytes], swizzled as a product wants them. Within 32 columns of a hidden layer
-// the order is that in which a thread holds them, 8 in 16 bytes; but where two groups multiply, rows and columns are in
-// their own order, since the next layer's products read them, too.
+// the order is that in which a thread holds them, 8 in 16 bytes.
+//
+// Where two groups multiply (groups_of_128.cu), gradients of hidden layers replace what the layers gave, and rows and columns
+// are in their own order, since the next layer's products read them, too.
 #define T_REPLACES (T_MULTIPLIERS > 1)
 __host__ __device__ constexpr int t_blocks(int columns) { return (columns + 63) / 64; }
 // Whether layer l is one of those: not if the first pass makes the gradients of the outer layers itself.
