@@ -6,6 +6,7 @@
 mod cuda_cases;
 
 use cuda_cases::normed::{MANY_HEADS, NORMED, NORMED_LAYERS};
+use cuda_cases::many_inputs::MANY_INPUTS;
 use cuda_cases::of_128::OF_128;
 use cuda_cases::{
     Case, MASKS, NEAR, NEAR_IN_MINIBATCHES, NO_HIDDEN_LAYER, ODD_WIDTHS, Result, SHARED_GAUSSIAN,
@@ -302,7 +303,7 @@ fn trials_in_bf16(ignored: bool) -> Vec<Trial> {
 /// Those that are tried with bf16, too: every way of multiplying.
 fn in_bf16() -> Vec<Case> {
     let cases = [CASES[0], CASES[1], CASES[3], MASKS, CASES[8], NO_HIDDEN_LAYER];
-    let of_128 = [OF_128[0], OF_128[3], OF_128[4]];
+    let of_128 = [OF_128[0], OF_128[3], OF_128[4], MANY_INPUTS[0], MANY_INPUTS[4]];
     let layers = [NORMED_LAYERS[1], NORMED_LAYERS[2]];
     let layers = layers.into_iter().chain(MANY_HEADS);
     cases.into_iter().chain([WHOLE[2], WHOLE[4]]).chain(of_128).chain(TILED).chain(layers).collect()
@@ -310,7 +311,8 @@ fn in_bf16() -> Vec<Case> {
 
 /// Those whose iterations are compared with the CPU's, repeated and resumed.
 fn compared() -> impl Iterator<Item = Case> {
-    CASES.into_iter().chain(WHOLE).chain(OF_128).chain(all_normed()).chain(SHARDS)
+    let whole = WHOLE.into_iter().chain(OF_128).chain(MANY_INPUTS);
+    CASES.into_iter().chain(whole).chain(all_normed()).chain(SHARDS)
 }
 
 /// Layers one by one, normalised or not, and whole towers that are normalised.
@@ -338,7 +340,7 @@ type Unit = (String, Source, Build);
 fn some_units() -> Result<Vec<Unit>> {
     let very_wide = ("very wide", "env_id = \"cartpole\"\nhidden = [1024, 1024]");
     let some = CASES[1..5].iter().chain(&SELECTED).chain(&WHOLE).chain(&TILED[1..3]);
-    let some = some.chain([&OF_128[1], &OF_128[7]]);
+    let some = some.chain([&OF_128[1], &OF_128[7]]).chain(&MANY_INPUTS[..3]);
     let some = some.chain(&SHARDS).chain(&SHARDS_IN_MINIBATCHES);
     let some = some.chain(&NORMED[1..3]).chain([&very_wide, &MANY_HEADS[0]]);
     let some = some.flat_map(|case| [(*case, "fp16"), (*case, "fp32")]);

@@ -6,8 +6,11 @@ use super::tensor_shape::{BLOCK, TensorShape};
 const REGISTERS: usize = 512;
 /// Registers of a thread that multiplies, beside its sums: the compiler has those from number 24 on for them.
 const BESIDE_SUMS: usize = 24;
-/// The fewest registers with which a thread learns that has sums of 128 columns: the compiler spills none with 104.
+/// The fewest registers with which a thread learns that has sums of 128 columns, or of 64: the compiler spills none with these.
 const FEWEST_TO_LEARN: usize = 104;
+const FEWEST_TO_LEARN_64: usize = 96;
+/// Columns of a product at most.
+pub(super) const MOST_COLUMNS: usize = 256;
 /// Bytes that kernels declare for themselves.
 const DECLARED: usize = 1024;
 /// Outputs, in whole products, that leave room for ones beside their gradients, where two groups multiply.
@@ -21,6 +24,8 @@ pub(super) struct Groups {
     /// How many learn, and how many multiply what those keep: one, or two that share every layer.
     pub(super) learners: usize,
     pub(super) multipliers: usize,
+    /// Whether two that multiply share the inputs of the first layer, and else the outputs of all.
+    pub(super) share_inputs: bool,
     /// Registers of their threads, or 0: as many as all have.
     pub(super) registers_to_learn: usize,
     pub(super) registers_to_multiply: usize,
@@ -32,6 +37,22 @@ impl Groups {
     pub(super) fn count(&self) -> usize {
         self.learners + self.multipliers
     }
+
+    /// These with registers for so many sums of a thread that multiplies, if there are enough beside them to learn.
+    fn with_room_for(self, sums: usize) -> Option<Self> {
+        let registers_to_multiply = (sums + BESIDE_SUMS).next_multiple_of(8);
+        // Of what a block has been given, registers go from one group to another.
+        let each = REGISTERS / self.count() / 8 * 8;
+        if registers_to_multiply <= each {
+            return Some(self);
+        }
+        let given = each * self.count();
+        let rest = given.checked_sub(self.multipliers * registers_to_multiply)?;
+        let registers_to_learn = rest / self.learners / 8 * 8;
+        let uneven = Self { registers_to_learn, registers_to_multiply, ..self };
+        let fewest = if self.share_inputs { FEWEST_TO_LEARN_64 } else { FEWEST_TO_LEARN };
+        (registers_to_learn >= fewest).then_some(uneven)
+    }
 }
 
 /// Groups where one multiplies, and the sums that it has registers for beside [`BESIDE_SUMS`].
@@ -40,6 +61,7 @@ const OF_64: [(Groups, usize); 2] = [
         Groups {
             learners: 3,
             multipliers: 1,
+            share_inputs: false,
             registers_to_learn: 112,
             registers_to_multiply: 176,
             ahead: false,
@@ -50,6 +72,7 @@ const OF_64: [(Groups, usize); 2] = [
         Groups {
             learners: 2,
             multipliers: 1,
+            share_inputs: false,
             registers_to_learn: 0,
             registers_to_multiply: 0,
             ahead: false,
@@ -64,7 +87,8 @@ impl TensorShape {
     pub(super) fn find_groups(&self, shared_bytes: usize) -> Option<Groups> {
         let fits = |groups: &Groups| self.gradient_bytes(groups) + DECLARED <= shared_bytes;
         let Some(found) = self.groups_of_64(fits) else {
-            return self.groups_of_128().filter(fits);
+            let many_inputs = || self.groups_of_many_inputs(fits);
+            return self.groups_of_128().filter(fits).or_else(many_inputs);
         };
         let ahead = Groups { ahead: true, ..found.clone() };
         Some(if fits(&ahead) { ahead } else { found })
@@ -95,14 +119,43 @@ impl TensorShape {
         let hidden = (self.columns() + self.hidden().skip(1).sum::<usize>()) / 2;
         let biases = self.hidden().count() + usize::from(!self.has_one());
         let sums = hidden + self.n_outputs() / 2 + 4 * biases;
-        let registers_to_multiply = (sums + BESIDE_SUMS).next_multiple_of(8);
         let even = Groups { learners: 2, multipliers: 2, ahead: true, ..Groups::default() };
-        if registers_to_multiply <= REGISTERS / even.count() {
-            return Some(even);
+        even.with_room_for(sums)
+    }
+
+    /// Where all hidden layers have 64 and observations are many.
+    fn groups_of_many_inputs(&self, fits: impl Fn(&Groups) -> bool) -> Option<Groups> {
+        if self.is_normed()
+            || self.hidden().any(|outputs| outputs != 64)
+            || self.n_outputs() > MOST_OUTPUTS
+            || self.half() > MOST_COLUMNS
+        {
+            return None;
         }
-        let registers_to_learn = (REGISTERS / 2).checked_sub(registers_to_multiply)?;
-        let uneven = Groups { registers_to_learn, registers_to_multiply, ..even };
-        (registers_to_learn >= FEWEST_TO_LEARN).then_some(uneven)
+        let last = self.hidden().count();
+        let of_layer = |layer: usize| if layer < last { 64 } else { self.n_outputs() } / 2 + 4;
+        let of_share = |share: usize| -> usize {
+            (1..=last).filter(|layer| layer % 2 == share).map(of_layer).sum()
+        };
+        let first = self.half() / 2 + 4 * usize::from(!self.has_one());
+        let sums = first + of_share(0).max(of_share(1));
+        let groups = |(learners, ahead): (usize, bool)| {
+            let even =
+                Groups { learners, multipliers: 2, share_inputs: true, ahead, ..Groups::default() };
+            even.with_room_for(sums)
+        };
+        let ways = [(2, true), (2, false), (1, true), (1, false)];
+        ways.into_iter().filter_map(groups).find(fits)
+    }
+
+    /// Inputs of the first layer that each of two groups multiplies, in whole blocks.
+    fn half(&self) -> usize {
+        self.observation_width().div_ceil(64).div_ceil(2) * 64
+    }
+
+    /// Widths of products of groups that multiply beside another one.
+    pub(super) fn columns_to_share(&self, groups: &Groups) -> usize {
+        if groups.share_inputs { self.half() } else { self.columns() }
     }
 
     /// Whether there is room for a one behind observations: where two groups multiply, its gradients are those of biases.

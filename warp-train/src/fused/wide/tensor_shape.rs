@@ -2,7 +2,7 @@
 //! themselves.
 
 use super::network::{Role, Tower};
-use super::tensor_groups::Groups;
+use super::tensor_groups::{Groups, MOST_COLUMNS};
 use super::text::list;
 use crate::model::LAYER_NORM_EPSILON;
 use std::fmt::Write;
@@ -54,12 +54,15 @@ impl TensorShape {
             edges: false,
             sums_obs: false,
         };
-        let whole = shape.widths.iter().chain([&outputs]).all(|width| *width <= 256);
         // What kernels declare for themselves.
         let fixed = 3 * 1024;
-        let largest = shape.learn_bytes().max(shape.weights_bytes()) + fixed;
-        let fits = whole && largest <= shared_bytes;
         shape.groups = shape.find_groups(shared_bytes);
+        let narrow = shape.widths[1..].iter().chain([&outputs]).all(|width| *width <= 256);
+        let largest = match &shape.groups {
+            Some(groups) if groups.share_inputs => shape.act_bytes(),
+            _ => shape.learn_bytes().max(shape.weights_bytes()),
+        };
+        let fits = narrow && shape.fits_passes() && largest + fixed <= shared_bytes;
         shape.edges = shape.has_room_for_edges(shared_bytes);
         let with = shape.blocks() * (shape.act_bytes() + shape.obs_sums_bytes() + fixed);
         shape.sums_obs = with <= shared_bytes;
@@ -77,7 +80,12 @@ impl TensorShape {
                 shape.edges = shape.has_room_for_edges(shared_bytes);
             }
         }
-        Some(shapes)
+        shapes.iter().all(Self::fits_passes).then_some(shapes)
+    }
+
+    /// Whether observations are few enough for the passes that the tower takes.
+    fn fits_passes(&self) -> bool {
+        self.groups.is_some() || self.widths[0] <= 256
     }
 
     /// Whether the first of two passes has room to make the gradients of outer layers itself: registers where
@@ -262,12 +270,12 @@ impl TensorShape {
     pub(super) fn products(&self) -> Vec<usize> {
         let mut widths: Vec<_> = self.widths.iter().copied().chain([self.outputs, 8]).collect();
         match &self.groups {
-            Some(groups) if groups.multipliers > 1 => widths.push(self.columns()),
+            Some(groups) if groups.multipliers > 1 => widths.push(self.columns_to_share(groups)),
             // With gradients of biases beside those of weights.
-            Some(_) => widths
-                .extend(self.widths.iter().map(|width| width + 8).filter(|width| *width <= 256)),
+            Some(_) => widths.extend(self.widths.iter().map(|width| width + 8)),
             None => {}
         }
+        widths.retain(|width| *width <= MOST_COLUMNS);
         widths.sort_unstable();
         widths.dedup();
         widths
@@ -377,7 +385,8 @@ mod tests {
         let fewer = TensorShape::new(&tower(64, &[64, 64], 11), 232_448).unwrap();
         assert_eq!(at_once(&fewer), (214_592, true));
         assert_eq!((fewer.obs_sums_bytes(), fewer.has_room_for_obs_sums()), (8_192, true));
-        assert_eq!(groups(&shape(&[64, 64, 64, 64])), None, "sums of gradients do not fit");
+        let four = shape(&[64, 64, 64, 64]);
+        assert_eq!(groups(&four), Some((2, 2)), "sums of gradients do not fit into one group");
         assert_eq!(groups(&shape(&[64, 128])), None);
         let odd = shape(&[40, 24]);
         assert_eq!((odd.widths.as_slice(), groups(&odd)), (&[80, 64, 64][..], Some((3, 1))));
@@ -409,6 +418,31 @@ mod tests {
         assert_eq!(groups(&shape(80, &[128, 128], 23)), None, "88 columns");
         assert_eq!(groups(&shape(4, &[128, 128, 128], 2)), None);
         assert_eq!(groups(&shape(4, &[128, 64], 2)), None);
+    }
+
+    /// Halves of 256 columns, beside every second layer above; the registers are those of a block, which are a multiple of 8 for
+    /// each thread: 504 for three groups.
+    #[test]
+    fn many_inputs_are_shared() {
+        let shape = |inputs: usize, hidden: &[usize], outputs: usize| {
+            TensorShape::new(&tower(inputs, hidden, outputs), 232_448)
+        };
+        let registers = |shape: &TensorShape| {
+            let groups = shape.groups().unwrap();
+            (groups.registers_to_learn, groups.registers_to_multiply)
+        };
+        let taxi = shape(500, &[64, 64], 6).unwrap();
+        assert_eq!((groups(&taxi), registers(&taxi)), (Some((1, 2)), (120, 192)));
+        assert!(!taxi.groups().unwrap().ahead);
+        assert_eq!(taxi.products(), [8, 16, 64, 256]);
+        let some = shape(176, &[64, 50], 22).unwrap();
+        assert_eq!((groups(&some), registers(&some)), (Some((2, 2)), (0, 0)));
+        let deep = shape(4, &[64; 6], 2).unwrap();
+        assert_eq!((groups(&deep), registers(&deep)), (Some((1, 2)), (0, 0)));
+        assert_eq!(shape(513, &[64, 64], 6), None, "more than two products of 256 columns");
+        assert_eq!(shape(500, &[64, 64, 64], 48), None, "more sums than registers");
+        let two_passes = shape(256, &[128, 64], 6).unwrap();
+        assert_eq!(groups(&two_passes), None);
     }
 
     /// An actor of 88 columns and 32 outputs has too many sums of gradients for registers, its critic has not.

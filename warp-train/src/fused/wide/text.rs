@@ -76,13 +76,23 @@ const TENSOR_OF_64: &[&str] = &[
     include_str!("tensor/groups_of_64.cu"),
     TENSOR_GRADIENT,
 ];
-/// The same where two do.
+/// The same where two do, and share every layer's outputs, or the first one's inputs.
 const TENSOR_OF_128: &[&str] = &[
     TENSOR_KEPT,
     TENSOR_SAMPLES,
     TENSOR_PARTIAL,
     TENSOR_GROUPS,
-    include_str!("tensor/groups_of_128.cu"),
+    TENSOR_TWO_MULTIPLY,
+    include_str!("tensor/shares_of_outputs.cu"),
+    TENSOR_GRADIENT,
+];
+const TENSOR_OF_MANY_INPUTS: &[&str] = &[
+    TENSOR_KEPT,
+    TENSOR_SAMPLES,
+    TENSOR_PARTIAL,
+    TENSOR_GROUPS,
+    TENSOR_TWO_MULTIPLY,
+    include_str!("tensor/shares_of_inputs.cu"),
     TENSOR_GRADIENT,
 ];
 const TENSOR_LEARN: &[&str] =
@@ -108,6 +118,7 @@ const TENSOR_NORM: &str = include_str!("tensor/norm.cu");
 const TENSOR_SAMPLES: &str = include_str!("tensor/samples.cu");
 const TENSOR_PARTIAL: &str = include_str!("tensor/partial.cu");
 const TENSOR_GROUPS: &str = include_str!("tensor/groups.cu");
+const TENSOR_TWO_MULTIPLY: &str = include_str!("tensor/two_multiply.cu");
 const TENSOR_GRADIENT: &str = include_str!("tensor/gradient.cu");
 
 /// What normalises layers one by one.
@@ -211,6 +222,9 @@ pub(super) fn tensor(
     let source =
         |unit: &[&str]| with_samplers("wide_tensor.cu", format!("{text}{}", unit.join("\n")));
     match shape.groups() {
+        Some(groups) if groups.share_inputs => {
+            [TENSOR_ACT, TENSOR_OF_MANY_INPUTS].map(source).to_vec()
+        }
         Some(groups) if groups.multipliers > 1 => [TENSOR_ACT, TENSOR_OF_128].map(source).to_vec(),
         Some(_) => [TENSOR_ACT, TENSOR_OF_64].map(source).to_vec(),
         None if shape.makes_edges() => {

@@ -39,21 +39,21 @@ __device__ inline void t_write_bias(const TPartial& partial, int place, float bi
 // blocks have room for a one.
 __host__ __device__ constexpr bool t_has_one(int l) { return T_REPLACES && l == 0 && T_IN % 64 != 0; }
 
-// Rows `block` * 64 .. of layer L's gradient, and of its biases'.
+// Rows `block` * 64 .. of layer L's gradient, columns from `first` on, and with the first ones of its biases'.
 template <int L, int N>
 __device__ inline void t_write(const TPartial& partial, const float (&sums)[N],
-                               const float (&bias)[4], int block) {
+                               const float (&bias)[4], int block, int first = 0) {
     int g = threadIdx.x % 32 / 4, q = threadIdx.x % 4, warp = threadIdx.x % 128 / 32;
     #pragma unroll
     for (int e = 0; e < 2; ++e) {
         int place = block * 64 + warp * 16 + g + e * 8, o = t_output<L>(place);
-        if (q == 0 && !t_has_one(L)) t_write_bias<L>(partial, place, bias[2 * e]);
+        if (q == 0 && first == 0 && !t_has_one(L)) t_write_bias<L>(partial, place, bias[2 * e]);
         if (o < 0) continue;
         #pragma unroll
         for (int j = 0; j < N / 4; ++j) {
             #pragma unroll
             for (int i = 0; i < 2; ++i) {
-                int column = 8 * j + 2 * q + i;
+                int column = first + 8 * j + 2 * q + i;
                 column = L == 0 ? column : t_true(column);
                 float sum = sums[4 * j + 2 * e + i];
                 if (t_has_one(L) && column == t_real_in(L)) t_write_bias<L>(partial, place, sum);

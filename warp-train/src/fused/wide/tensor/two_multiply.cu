@@ -1,8 +1,7 @@
-// Groups where hidden layers have 128 outputs: more sums of gradients than one group has registers for, and no registers
-// in those that learn for what a layer gives beside the sums of the next one. So each of two groups multiplies 64 outputs
-// of every hidden layer, and both operands of a hidden layer's products lie in shared memory. There, gradients take the place
-// of activations once these were multiplied: a tile is handed over layer by layer, from the outputs down. There is room for
-// the observations of two tiles (T_AHEAD).
+// Two groups multiply: for more sums of gradients than one group has registers for. Those that learn have no registers for
+// what a layer gives beside the sums of the next one, so both operands of a hidden layer's products lie in shared memory. There,
+// gradients take the place of activations once these were multiplied: a tile is handed over layer by layer, from the outputs
+// down. Observations of two tiles have room, or (without T_AHEAD) of one, which then waits until the last tile's were multiplied.
 
 #define T_ONES 0
 // The column of ones among the gradients of outputs that a group keeps.
@@ -179,7 +178,7 @@ __device__ inline void t_learn_rows(TLearn& a, TTurns& turns, unsigned int obs, 
         // What is kept next lies where the last tile's gradients did.
         if constexpr (L == 0) {
             turns.wait();
-            if (a.next.there) t_start_samples(a.next.obs, a.next.cell, a.next.present, a.next.to);
+            if (T_AHEAD && a.next.there) t_start_samples(a.next.obs, a.next.cell, a.next.present, a.next.to);
         }
         t_keep_rows(sums, a.biases + t_bias_at(L), own, positive);
         t_meet_to_multiply();
@@ -214,6 +213,10 @@ __device__ inline void t_learn_tiles(const TensorGradientArgs& args, const TShar
     if (any) t_start_samples(args.obs, next, present(tiles.first), a.tile);
     for (unsigned int tile = tiles.first; tile < tiles.end; tile += tiles.stride, ++round) {
         unsigned int cell = next, after = tile + tiles.stride;
+        if (!T_AHEAD && round > 0) {
+            turns.wait();
+            t_start_samples(args.obs, cell, present(tile), a.tile);
+        }
         t_await_samples();
         // Loads that began before would be waited for there, too.
         next = later;
@@ -221,6 +224,7 @@ __device__ inline void t_learn_tiles(const TensorGradientArgs& args, const TShar
         a.present = lane / 2 < present(tile);
         a.cell = __shfl_sync(0xffffffffu, cell, lane / 2);
         a.next = {args.obs, next, present(after), a.tile + t_obs_at(round + 1), after < tiles.end, 0, 0};
+        if (!T_AHEAD) t_ask_for_samples(args.obs, next);
         t_put_one(a.tile + t_obs_at(round));
         t_meet_to_multiply();
         if (round == 0) t_wait_barrier(t_shared(shared.weights), 0);
@@ -237,73 +241,15 @@ struct TTile {
     unsigned int turn;
 };
 
-// A group's sums of gradients: of 64 outputs of each hidden layer up to layer L, and of the output layer's weights of 64
-// inputs, [inputs, outputs].
-template <int L>
-struct TShares {
-    float sums[L == T_DEPTH ? T_N / 2 : t_columns(L) / 2] = {}, bias[4] = {};
-    TShares<L - 1> below;
-
-    __device__ inline void add(const TTile& tile, int share) {
-        t_wait_barrier(t_shared(tile.whole), tile.turn & 1);
-        t_settle(sums);
-        settle_bias();
-        t_fence();
-        unsigned int inputs = L == 0 ? tile.obs : tile.kept + t_inputs_at(L);
-        if constexpr (L == T_DEPTH) {
-            WideWord left = t_operand(inputs + share * 8192, 8192, 1024, 1);
-            WideWord outputs = t_operand(tile.kept + t_outputs_at(L), 8192, 1024, 1);
-            #pragma unroll
-            for (int k = 0; k < 4; ++k) {
-                Mma<T_N>::shared(sums, left + k * 128, outputs + k * 128);
-                Mma<8>::shared(bias, outputs + k * 128, t_operand(tile.ones, 8192, 1024, 1));
-            }
-        } else {
-            WideWord outputs = t_operand(tile.kept + t_outputs_at(L) + share * 8192, 8192, 1024, 1);
-            #pragma unroll
-            for (int k = 0; k < 4; ++k) {
-                Mma<t_columns(L)>::shared(sums, outputs + k * 128, t_operand(inputs + k * 2048, 8192, 1024, 1));
-                if (!t_has_one(L)) Mma<8>::shared(bias, outputs + k * 128, t_operand(tile.ones, 8192, 1024, 1));
-            }
-        }
-        t_commit();
-        t_wait<0>();
-        t_settle(sums);
-        settle_bias();
-        if (threadIdx.x % 32 == 0) t_arrive(tile.read);
-        TTile next = tile;
-        ++next.turn;
-        below.add(next, share);
-    }
-
-    __device__ inline void settle_bias() {
-        if (!t_has_one(L)) t_settle(bias);
-    }
-
-    __device__ inline void write(const TPartial& partial, int share) const {
-        if constexpr (L == T_DEPTH) t_write_outputs(partial, sums, bias, share);
-        else t_write<L>(partial, sums, bias, share);
-        below.write(partial, share);
-    }
-};
-template <>
-struct TShares<-1> {
-    __device__ inline void add(const TTile&, int) {}
-    __device__ inline void write(const TPartial&, int) const {}
-};
-
-// Group number `share` of those that multiply: tiles of all others, in turn.
-__device__ inline void t_multiply_tiles(const TensorGradientArgs& args, const TShared& shared, unsigned int tiles,
-                                        int share) {
-    TShares<T_DEPTH> shares;
+// What a group that multiplies does with each tile of all others, in turn.
+template <class Add>
+__device__ inline void t_each_tile(const TShared& shared, unsigned int tiles, Add add) {
     unsigned int tile = blockIdx.x, group = 0, round = 0;
     for (; tile < tiles; tile += gridDim.x) {
         unsigned int kept = t_shared(shared.kept + group * T_GROUP_BYTES);
-        shares.add({kept, kept + t_obs_at(round), kept + t_outputs_at(T_DEPTH) + T_ONES_AT * 2, shared.whole + group,
-                    shared.read + group, (T_DEPTH + 1) * round}, share);
+        add(TTile{kept, kept + t_obs_at(round), kept + t_outputs_at(T_DEPTH) + T_ONES_AT * 2, shared.whole + group,
+                  shared.read + group, (T_DEPTH + 1) * round});
         group = group + 1 == T_LEARNERS ? 0 : group + 1;
         round += group == 0;
     }
-    TPartial partial = {args.partial + (unsigned long long)blockIdx.x * args.n_parameters, args.first == 0};
-    shares.write(partial, share);
 }

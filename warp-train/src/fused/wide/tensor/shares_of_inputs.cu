@@ -1,0 +1,72 @@
+// Where hidden layers have 64 outputs and inputs are many, each of two groups multiplies half of the first layer's inputs. It
+// also has every second one of the layers above.
+
+// Columns of a half, in whole blocks; in what the second one has more than there are, nothing is looked for.
+#define T_HALF ((t_blocks(t_in(0)) + 1) / 2 * 64)
+
+// Sums of gradients of group SHARE: its half of the first layer's, and all of its layers' up to layer L.
+template <int SHARE, int L>
+struct TShares {
+    static constexpr bool owns = L == 0 || L % 2 == SHARE, has_bias = L > 0 || (SHARE == 0 && !t_has_one(0));
+    float sums[L == 0 ? T_HALF / 2 : L == T_DEPTH ? T_N / 2 : t_in(L) / 2] = {}, bias[4] = {};
+    TShares<SHARE, L - 1> below;
+
+    __device__ inline void add(const TTile& tile) {
+        t_wait_barrier(t_shared(tile.whole), tile.turn & 1);
+        if constexpr (owns) multiply(tile);
+        if (threadIdx.x % 32 == 0) t_arrive(tile.read);
+        TTile next = tile;
+        ++next.turn;
+        below.add(next);
+    }
+
+    __device__ inline void multiply(const TTile& tile) {
+        settle();
+        t_fence();
+        WideWord ones = t_operand(tile.ones, 8192, 1024, 1);
+        WideWord outputs = t_operand(tile.kept + t_outputs_at(L), 8192, 1024, 1);
+        unsigned int inputs = L == 0 ? tile.obs + SHARE * (T_HALF / 64) * 8192 : tile.kept + t_inputs_at(L);
+        #pragma unroll
+        for (int k = 0; k < 4; ++k) {
+            WideWord right = t_operand(inputs + k * 2048, 8192, 1024, 1);
+            if constexpr (L == T_DEPTH) Mma<T_N>::shared(sums, right, outputs + k * 128);
+            else if constexpr (L > 0) Mma<t_in(L)>::shared(sums, outputs + k * 128, right);
+            else Mma<T_HALF>::shared(sums, outputs + k * 128, right);
+            if (has_bias) Mma<8>::shared(bias, outputs + k * 128, ones);
+        }
+        t_commit();
+        t_wait<0>();
+        settle();
+    }
+
+    __device__ inline void settle() {
+        t_settle(sums);
+        if (has_bias) t_settle(bias);
+    }
+
+    __device__ inline void write(const TPartial& partial) const {
+        if constexpr (L == T_DEPTH && owns) t_write_outputs(partial, sums, bias, 0);
+        else if constexpr (owns) t_write<L>(partial, sums, bias, 0, L == 0 ? SHARE * T_HALF : 0);
+        below.write(partial);
+    }
+};
+template <int SHARE>
+struct TShares<SHARE, -1> {
+    __device__ inline void add(const TTile&) {}
+    __device__ inline void write(const TPartial&) const {}
+};
+
+template <int SHARE>
+__device__ inline void t_multiply_share(const TensorGradientArgs& args, const TShared& shared, unsigned int tiles) {
+    TShares<SHARE, T_DEPTH> shares;
+    t_each_tile(shared, tiles, [&](const TTile& tile) { shares.add(tile); });
+    TPartial partial = {args.partial + (unsigned long long)blockIdx.x * args.n_parameters, args.first == 0};
+    shares.write(partial);
+}
+
+// Group number `share` of those that multiply.
+__device__ inline void t_multiply_tiles(const TensorGradientArgs& args, const TShared& shared, unsigned int tiles,
+                                        int share) {
+    if (share == 0) t_multiply_share<0>(args, shared, tiles);
+    else t_multiply_share<1>(args, shared, tiles);
+}

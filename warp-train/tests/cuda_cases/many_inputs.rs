@@ -1,0 +1,33 @@
+//! Whole towers on tensor cores with layers of 64 and many inputs, half of which each of two groups multiplies.
+
+use super::Case;
+
+/// One and two groups that learn, one and several tiles of each; as many observations as products take, or fewer; one to three
+/// layers; towers apart and shared; masks, and agents that leave.
+pub(crate) const MANY_INPUTS: [Case; 5] = [
+    (
+        "many inputs, 500, masks, several tiles",
+        "env_id = \"taxi\"\nnum_envs = 1500\nnum_steps = 12\nhidden = [64, 64]\nnum_minibatches = 1\n\
+         update_epochs = 2\n[env]\nepisode_length = 9",
+    ),
+    (
+        "many inputs, 500, shared, relu, a narrow layer alone",
+        "env_id = \"taxi\"\nnum_envs = 40\nnum_steps = 12\nhidden = [40]\nalgorithm = \"a2c\"\n\
+         shared_trunk = true\nactivation = \"relu\"",
+    ),
+    (
+        "many inputs, 512, runners that leave",
+        "env_id = \"tag_continuous\"\nnum_envs = 4\nnum_steps = 12\nhidden = [64, 64]\nalgorithm = \"a2c\"\n\
+         [env]\nnum_taggers = 5\nnum_runners = 69\ntagging_distance = 0.1\nepisode_length = 17",
+    ),
+    (
+        "many inputs, 176, several tiles",
+        "env_id = \"tag_continuous\"\nnum_envs = 60\nnum_steps = 12\nhidden = [64, 50]\nalgorithm = \"a2c\"\n\
+         [env]\nnum_taggers = 5\nnum_runners = 21\ntagging_distance = 0.1\nepisode_length = 17",
+    ),
+    (
+        "many inputs, 463, three layers, masks, normalised",
+        "env_id = \"covid19\"\nnum_envs = 9\nnum_steps = 15\nhidden = [64, 33, 64]\nnum_minibatches = 1\n\
+         update_epochs = 1\nnorm_obs = true",
+    ),
+];
