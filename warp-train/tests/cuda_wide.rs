@@ -5,8 +5,8 @@
 
 mod cuda_cases;
 
-use cuda_cases::normed::{MANY_HEADS, NORMED, NORMED_LAYERS};
 use cuda_cases::many_inputs::MANY_INPUTS;
+use cuda_cases::normed::{MANY_HEADS, NORMED, NORMED_LAYERS};
 use cuda_cases::of_128::OF_128;
 use cuda_cases::{
     Case, MASKS, NEAR, NEAR_IN_MINIBATCHES, NO_HIDDEN_LAYER, ODD_WIDTHS, Result, SHARED_GAUSSIAN,

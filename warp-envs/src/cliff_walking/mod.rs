@@ -108,7 +108,7 @@ impl Env for CliffWalking {
 
     #[inline(always)]
     fn number(&self, state: &CliffWalkingState) -> Option<i32> {
-        Some(state.state)
+        Some(step::shown_number(state))
     }
 
     fn chances(&self) -> Vec<f64> {

@@ -31,8 +31,14 @@ __device__ inline void step(const Env& env, State& state, const Actions& actions
     out.terminated = cell == GOAL;
 }
 
+// What is seen, as the number that kernels show one-hot.
+__device__ inline int shown_number(const State& state) {
+    return state.state;
+}
+
 __device__ inline void observe(const Env&, const State& state, Observation& out) {
+    int number = shown_number(state);
     for (int cell = 0; cell < ROWS * COLUMNS; ++cell) {
-        out.obs[0][(unsigned int)cell] = cell == state.state ? 1.0f : 0.0f;
+        out.obs[0][(unsigned int)cell] = cell == number ? 1.0f : 0.0f;
     }
 }

@@ -29,9 +29,16 @@ pub(super) fn step(
     out.terminated = cell == GOAL;
 }
 
+/// What is seen, as the number that kernels show one-hot.
+#[inline(always)]
+pub(super) fn shown_number(state: &CliffWalkingState) -> i32 {
+    state.state
+}
+
 #[inline(always)]
 pub(super) fn observe(state: &CliffWalkingState, out: &mut Observation<'_>) {
+    let number = shown_number(state);
     for cell in 0..ROWS * COLUMNS {
-        out.obs[0][cell as usize] = if cell == state.state { 1.0 } else { 0.0 };
+        out.obs[0][cell as usize] = if cell == number { 1.0 } else { 0.0 };
     }
 }

@@ -154,7 +154,7 @@ impl Env for FrozenLake {
 
     #[inline(always)]
     fn number(&self, state: &FrozenLakeState) -> Option<i32> {
-        Some(state.state)
+        Some(step::shown_number(state))
     }
 
     fn chances(&self) -> Vec<f64> {

@@ -34,9 +34,15 @@ __device__ inline void step(const Env& env, State& state, const Actions& actions
     out.terminated = tile != 0;
 }
 
+// What is seen, as the number that kernels show one-hot.
+__device__ inline int shown_number(const State& state) {
+    return state.state;
+}
+
 __device__ inline void observe(const Env& env, const State& state, Observation& out) {
     const Params& params = env.params;
+    int number = shown_number(state);
     for (int cell = 0; cell < params.rows * params.columns; ++cell) {
-        out.obs[0][(unsigned int)cell] = cell == state.state ? 1.0f : 0.0f;
+        out.obs[0][(unsigned int)cell] = cell == number ? 1.0f : 0.0f;
     }
 }

@@ -37,12 +37,19 @@ fn moved(params: &FrozenLakeParams, cell: i32, direction: i32) -> i32 {
     row * params.columns + column
 }
 
+/// What is seen, as the number that kernels show one-hot.
+#[inline(always)]
+pub(super) fn shown_number(state: &FrozenLakeState) -> i32 {
+    state.state
+}
+
 pub(super) fn observe(
     params: &FrozenLakeParams,
     state: &FrozenLakeState,
     out: &mut Observation<'_>,
 ) {
+    let number = shown_number(state);
     for cell in 0..params.rows * params.columns {
-        out.obs[0][cell as usize] = if cell == state.state { 1.0 } else { 0.0 };
+        out.obs[0][cell as usize] = if cell == number { 1.0 } else { 0.0 };
     }
 }

@@ -90,7 +90,7 @@ impl Env for NChain {
 
     #[inline(always)]
     fn number(&self, state: &NChainState) -> Option<i32> {
-        Some(state.state)
+        Some(step::shown_number(state))
     }
 
     #[inline(always)]

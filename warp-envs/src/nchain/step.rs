@@ -29,9 +29,16 @@ pub(super) fn step(
     out.reward[0][0] = if back { 2.0 } else { reward };
 }
 
+/// What is seen, as the number that kernels show one-hot.
+#[inline(always)]
+pub(super) fn shown_number(state: &NChainState) -> i32 {
+    state.state
+}
+
 #[inline(always)]
 pub(super) fn observe(state: &NChainState, out: &mut Observation<'_>) {
+    let number = shown_number(state);
     for i in 0..N_STATES {
-        out.obs[0][i] = if i as i32 == state.state { 1.0 } else { 0.0 };
+        out.obs[0][i] = if i as i32 == number { 1.0 } else { 0.0 };
     }
 }

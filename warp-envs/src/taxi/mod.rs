@@ -97,7 +97,7 @@ impl Env for Taxi {
         let limit = limit_of(Some(config.episode_length))?;
         let mask = |state| {
             let mut mask = [0; 6];
-            step::mask(&TaxiState { state, fickle_armed: 0 }, &mut mask);
+            step::shown_mask(&TaxiState { state, fickle_armed: 0 }, &mut mask);
             mask
         };
         let masks = (0..N_STATES as i32).map(mask).collect();
@@ -132,7 +132,7 @@ impl Env for Taxi {
 
     #[inline(always)]
     fn number(&self, state: &TaxiState) -> Option<i32> {
-        Some(state.state)
+        Some(step::shown_number(state))
     }
 
     #[inline(always)]

@@ -69,7 +69,12 @@ __device__ inline void step(const Env& env, State& state, const Actions& actions
     state.state = (cell * 5 + passenger_2) * 4 + destination;
 }
 
-__device__ inline void mask(const State& state, WarpSlice<unsigned char> allowed) {
+// What is seen, as the number that kernels show one-hot.
+__device__ inline int shown_number(const State& state) {
+    return state.state;
+}
+
+__device__ inline void shown_mask(const State& state, WarpSlice<unsigned char> allowed) {
     int cell = state.state / 20;
     int passenger = state.state / 4 % 5;
     int place = PLACE[(unsigned int)cell];
@@ -81,8 +86,9 @@ __device__ inline void mask(const State& state, WarpSlice<unsigned char> allowed
 }
 
 __device__ inline void observe(const Env&, const State& state, Observation& out) {
+    int number = shown_number(state);
     for (unsigned int i = 0u; i < N_STATES; ++i) {
-        out.obs[0][i] = (int)i == state.state ? 1.0f : 0.0f;
+        out.obs[0][i] = (int)i == number ? 1.0f : 0.0f;
     }
-    mask(state, warp_slice(out.action_mask[0], WARP_LEN_action_mask_0));
+    shown_mask(state, warp_slice(out.action_mask[0], WARP_LEN_action_mask_0));
 }

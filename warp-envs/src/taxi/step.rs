@@ -76,14 +76,21 @@ fn walled(row: i32, column: i32) -> bool {
     (row < 2 && column == 1) || (row > 2 && (column == 0 || column == 2))
 }
 
-pub(super) fn observe(state: &TaxiState, out: &mut Observation<'_>) {
-    for i in 0..N_STATES {
-        out.obs[0][i] = if i as i32 == state.state { 1.0 } else { 0.0 };
-    }
-    mask(state, out.action_mask[0]);
+/// What is seen, as the number that kernels show one-hot.
+#[inline(always)]
+pub(super) fn shown_number(state: &TaxiState) -> i32 {
+    state.state
 }
 
-pub(super) fn mask(state: &TaxiState, allowed: &mut [u8]) {
+pub(super) fn observe(state: &TaxiState, out: &mut Observation<'_>) {
+    let number = shown_number(state);
+    for i in 0..N_STATES {
+        out.obs[0][i] = if i as i32 == number { 1.0 } else { 0.0 };
+    }
+    shown_mask(state, out.action_mask[0]);
+}
+
+pub(super) fn shown_mask(state: &TaxiState, allowed: &mut [u8]) {
     let (cell, passenger) = (state.state / 20, state.state / 4 % 5);
     let place = PLACE[cell as usize];
     for way in 0..4 {

@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::pool::StateField;
 use std::fmt::Write;
 use warp_core::by_value::declared;
+use warp_core::space::ACTION_MASK;
 use warp_core::{DType, EnvSpec, GroupSpec, Layout, Space};
 
 /// How kernels begin while the one before them runs.
@@ -27,6 +28,10 @@ const LARGEST_TEAM: usize = 128;
 /// Of the observations of all agents, so many numbers are one thread's to write; where there are more, a
 /// replica has more threads than agents.
 const WRITTEN_BY_THREAD: usize = 64;
+
+/// Functions of a body whose agent sees a number, beside `observe`: the number, and the mask beside it.
+const SHOWN_NUMBER: &str = " shown_number(const State& state)";
+const SHOWN_MASK: &str = " shown_mask(const State& state, ";
 
 /// An environment's source code, to which other kernels can be appended, and how to launch its kernels.
 #[derive(Debug, Clone)]
@@ -135,9 +140,34 @@ pub fn env_kernels(blueprint: &Blueprint) -> Result<EnvKernels> {
         defines.push(define("WARP_TEAM", team as usize));
         defines.push(define("WARP_TEAMS", teams as usize));
     }
+    if shows_one_number(body, &blueprint.spec) {
+        defines.push(define("WARP_ONE_HOT", 1));
+    }
     let shared_bytes = if in_shared { shared as u32 } else { 0 };
     let (file, layout) = (body.file, body.layout);
     Ok(EnvKernels { text, defines, team, teams, shared_bytes, file, layout })
+}
+
+/// Whether a single agent sees a number that the body has a function for, [`SHOWN_NUMBER`], and one for the mask beside it:
+/// then its row need not be written as a whole.
+fn shows_one_number(body: &Body, spec: &EnvSpec) -> bool {
+    let [GroupSpec { n_agents: 1, observation, .. }] = &spec.groups[..] else { return false };
+    let (number, mask) = match observation {
+        Space::Discrete { .. } => (true, false),
+        Space::Dict(parts) => {
+            let is_mask = |(name, _): &&(String, Space)| name == ACTION_MASK;
+            let seen: Vec<_> = parts.iter().filter(|part| !is_mask(part)).collect();
+            let number = matches!(seen[..], [(_, Space::Discrete { .. })]);
+            (number, seen.len() < parts.len())
+        }
+        _ => (false, false),
+    };
+    let has = |function: &str| body.text.contains(function);
+    body.layout == Layout::ThreadPerReplica
+        && spec.global_observation.is_none()
+        && number
+        && has(SHOWN_NUMBER)
+        && (!mask || has(SHOWN_MASK))
 }
 
 /// Threads per team and teams per block.

@@ -7,8 +7,47 @@ struct WarpReplica {
     unsigned int length;
     float returns[N_GROUPS];
     float statistics[WARP_N_STATISTICS > 0 ? WARP_N_STATISTICS : 1];
+#if WARP_ONE_HOT
+    // The number that its row of `obs` shows; -1 if that is not known.
+    int shown;
+#endif
 };
 
+#if WARP_ONE_HOT
+// What one replica's agent sees: a number.
+struct WarpSeen {
+    int number;
+    unsigned char mask[WARP_MASK_TOTAL > 0 ? WARP_MASK_TOTAL : 1];
+};
+
+__device__ inline void warp_see(const Env&, const State& state, WarpSeen& seen) {
+    seen.number = shown_number(state);
+#if WARP_MASK_TOTAL > 0
+    shown_mask(state, warp_slice(seen.mask, WARP_LEN_action_mask_0));
+#endif
+}
+
+// It as the replica's row, one-hot.
+template <int g>
+__device__ inline void warp_write_obs(float* const* to, unsigned int r, const WarpSeen& seen) {
+    constexpr int width = warp_obs_width(g), wide = width % 4 == 0 ? width / 4 : 0;
+    float* row = to[g] + (unsigned long long)r * width;
+#pragma unroll 4
+    for (int i = 0; i < wide; ++i) ((float4*)row)[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+#pragma unroll 4
+    for (int i = 4 * wide; i < width; ++i) row[i] = 0.0f;
+    row[seen.number] = 1.0f;
+}
+
+// Of a row that shows another number already, two elements change.
+__device__ inline void warp_show(const WarpArrays& a, unsigned int r, const WarpSeen& seen, WarpReplica& replica) {
+    float* row = a.obs[0] + (unsigned long long)r * warp_obs_width(0);
+    if (replica.shown < 0) warp_write_obs<0>(a.obs, r, seen);
+    else row[replica.shown] = 0.0f;
+    row[seen.number] = 1.0f;
+    replica.shown = seen.number;
+}
+#else
 template <int width>
 __device__ inline void warp_write_row(float* to, const float* from) {
     if (width % 4 == 0) {
@@ -51,17 +90,29 @@ __device__ inline void warp_see(const Env& env, const State& state, WarpSeen& se
     observe(env, state, out);
 }
 
-// Writes what is seen to the replica's rows of `obs`, masks and global observation included.
-__device__ inline void warp_write_seen(const WarpArrays& a, unsigned int r, const WarpSeen& seen) {
+__device__ inline void warp_show(const WarpArrays& a, unsigned int r, const WarpSeen& seen, WarpReplica&) {
     WARP_EACH_GROUP(warp_write_obs, a.obs, r, seen)
+}
+#endif
+
+// Writes masks and the global observation to the replica's rows.
+__device__ inline void warp_write_masks(const WarpArrays& a, unsigned int r, const WarpSeen& seen) {
 #pragma unroll
     for (int g = 0; g < N_GROUPS; ++g) {
         const int width = warp_agents(g) * warp_mask_width(g);
         for (int i = 0; i < width; ++i)
             a.action_mask[g][r * width + i] = seen.mask[warp_mask_offset(g) + i];
     }
+#if WARP_GLOBAL_WIDTH > 0
     for (int i = 0; i < WARP_GLOBAL_WIDTH; ++i)
         a.global_obs[r * WARP_GLOBAL_WIDTH + i] = seen.global[i];
+#endif
+}
+
+// Writes all that is seen to the replica's rows.
+__device__ inline void warp_write_seen(const WarpArrays& a, unsigned int r, const WarpSeen& seen) {
+    WARP_EACH_GROUP(warp_write_obs, a.obs, r, seen)
+    warp_write_masks(a, r, seen);
 }
 
 __device__ inline WarpReplica warp_load_replica(const WarpArrays& a, unsigned int r) {
@@ -72,6 +123,9 @@ __device__ inline WarpReplica warp_load_replica(const WarpArrays& a, unsigned in
     for (int g = 0; g < N_GROUPS; ++g) replica.returns[g] = a.episode_return[g][r];
     for (int i = 0; i < WARP_N_STATISTICS; ++i)
         replica.statistics[i] = a.statistic[r * WARP_N_STATISTICS + i];
+#if WARP_ONE_HOT
+    replica.shown = -1;
+#endif
     return replica;
 }
 
@@ -151,7 +205,8 @@ __device__ inline void warp_advance(const Env& env, const WarpRun& run, const Wa
             warp_see(env, replica.state, seen);
         }
     }
-    warp_write_seen(a, r, seen);
+    warp_show(a, r, seen, replica);
+    warp_write_masks(a, r, seen);
 }
 
 #if WARP_HAS_RESET

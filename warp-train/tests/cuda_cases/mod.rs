@@ -4,8 +4,8 @@
 
 pub(crate) mod go_on;
 pub(crate) mod hold;
-pub(crate) mod normed;
 pub(crate) mod many_inputs;
+pub(crate) mod normed;
 pub(crate) mod of_128;
 pub(crate) mod padded;
 pub(crate) mod relay;

@@ -148,8 +148,7 @@ impl WideText {
             None => NetworkPath::new(&network, plan, rows, machine, backend.tensor_cores),
         };
         let general = text::general(config, number, &network, &path);
-        let sums_obs = path.sums_obs(plan);
-        let tower = |shape| text::tensor(config, number, &network, shape, sums_obs);
+        let tower = |shape| text::tensor(config, number, &network, shape, &path);
         let towers = match &path {
             NetworkPath::Tiled(shape) => vec![text::tiled(config, number, &network, shape)],
             path => path.shapes().iter().map(tower).collect(),
@@ -157,7 +156,7 @@ impl WideText {
         let rollout = body.filter(|body| path.rolls_out(config, plan, body)).and_then(|body| {
             let mut towers = path.shapes().iter().zip(&network.towers);
             let (shape, _) = towers.find(|(_, tower)| Stage::Act.has(tower.role))?;
-            Some(text::tensor_rollout(config, number, &network, shape, sums_obs, body))
+            Some(text::tensor_rollout(config, number, &network, shape, &path, body))
         });
         Ok(Self { network, path, general, towers, rollout })
     }

@@ -6,9 +6,11 @@ use super::tensor_shape::{BLOCK, TensorShape};
 const REGISTERS: usize = 512;
 /// Registers of a thread that multiplies, beside its sums: the compiler has those from number 24 on for them.
 const BESIDE_SUMS: usize = 24;
-/// The fewest registers with which a thread learns that has sums of 128 columns, or of 64: the compiler spills none with these.
+/// The fewest registers with which a thread learns that has sums of 128 columns, or of 64: the compiler spills none there.
 const FEWEST_TO_LEARN: usize = 104;
-const FEWEST_TO_LEARN_64: usize = 96;
+const FEWEST_TO_LEARN_64: usize = 88;
+/// Hidden layers at most where two groups multiply all of each: those that learn take turns at handing them over.
+const MOST_SHARED: usize = 4;
 /// Columns of a product at most.
 pub(super) const MOST_COLUMNS: usize = 256;
 /// Bytes that kernels declare for themselves.
@@ -123,29 +125,35 @@ impl TensorShape {
         even.with_room_for(sums)
     }
 
-    /// Where all hidden layers have 64 and observations are many.
+    /// Where all hidden layers have 64, and observations are many or layers are.
     fn groups_of_many_inputs(&self, fits: impl Fn(&Groups) -> bool) -> Option<Groups> {
         if self.is_normed()
             || self.hidden().any(|outputs| outputs != 64)
             || self.n_outputs() > MOST_OUTPUTS
             || self.half() > MOST_COLUMNS
+            || self.hidden().count() > MOST_SHARED
         {
             return None;
         }
         let last = self.hidden().count();
         let of_layer = |layer: usize| if layer < last { 64 } else { self.n_outputs() } / 2 + 4;
-        let of_share = |share: usize| -> usize {
-            (1..=last).filter(|layer| layer % 2 == share).map(of_layer).sum()
-        };
         let first = self.half() / 2 + 4 * usize::from(!self.has_one());
-        let sums = first + of_share(0).max(of_share(1));
+        let of_share = |share: usize| {
+            let above = (1..=last).filter(|layer| layer % 2 == share).map(of_layer);
+            let has_first = share * self.half() < self.observation_width();
+            above.sum::<usize>() + if has_first { first } else { 0 }
+        };
+        let sums = of_share(0).max(of_share(1));
         let groups = |(learners, ahead): (usize, bool)| {
             let even =
                 Groups { learners, multipliers: 2, share_inputs: true, ahead, ..Groups::default() };
             even.with_room_for(sums)
         };
+        // One that learns alone is slower than two passes where rows are few, but those have no room for more inputs.
+        let alone = self.observation_width() > MOST_COLUMNS;
         let ways = [(2, true), (2, false), (1, true), (1, false)];
-        ways.into_iter().filter_map(groups).find(fits)
+        let ways = ways.into_iter().filter(|(learners, _)| *learners == 2 || alone);
+        ways.filter_map(groups).find(fits)
     }
 
     /// Inputs of the first layer that each of two groups multiplies, in whole blocks.

@@ -33,6 +33,8 @@ pub(super) struct TensorShape {
     sums_obs: bool,
 }
 
+/// Bytes that kernels declare for themselves.
+const DECLARED: usize = 3 * 1024;
 /// Blocks of a kernel on one multiprocessor, at most.
 pub(super) const MOST_A_PROCESSOR: usize = 2;
 /// Outputs that the first pass makes gradients of, and observations with a one behind them, at most.
@@ -54,19 +56,23 @@ impl TensorShape {
             edges: false,
             sums_obs: false,
         };
-        // What kernels declare for themselves.
-        let fixed = 3 * 1024;
         shape.groups = shape.find_groups(shared_bytes);
-        let narrow = shape.widths[1..].iter().chain([&outputs]).all(|width| *width <= 256);
-        let largest = match &shape.groups {
-            Some(groups) if groups.share_inputs => shape.act_bytes(),
-            _ => shape.learn_bytes().max(shape.weights_bytes()),
-        };
-        let fits = narrow && shape.fits_passes() && largest + fixed <= shared_bytes;
+        let fits = shape.fits(shared_bytes);
         shape.edges = shape.has_room_for_edges(shared_bytes);
-        let with = shape.blocks() * (shape.act_bytes() + shape.obs_sums_bytes() + fixed);
+        let with = shape.blocks() * (shape.act_bytes() + shape.obs_sums_bytes() + DECLARED);
         shape.sums_obs = with <= shared_bytes;
         fits.then_some(shape)
+    }
+
+    /// Whether products have its widths, and kernels room: in two passes for no more observations than outputs.
+    fn fits(&self, shared_bytes: usize) -> bool {
+        let outputs = self.widths[1..].iter().chain([&self.outputs]).max();
+        let (inputs, bytes) = match &self.groups {
+            Some(groups) if groups.share_inputs => (0, self.act_bytes()),
+            _ => (self.widths[0], self.learn_bytes().max(self.weights_bytes())),
+        };
+        let widest = outputs.map_or(inputs, |outputs| inputs.max(*outputs));
+        widest <= MOST_COLUMNS && bytes + DECLARED <= shared_bytes
     }
 
     /// The shapes of a network's towers, if all have one. Two groups multiply for all of them or for none: a tower that takes two
@@ -80,12 +86,7 @@ impl TensorShape {
                 shape.edges = shape.has_room_for_edges(shared_bytes);
             }
         }
-        shapes.iter().all(Self::fits_passes).then_some(shapes)
-    }
-
-    /// Whether observations are few enough for the passes that the tower takes.
-    fn fits_passes(&self) -> bool {
-        self.groups.is_some() || self.widths[0] <= 256
+        shapes.iter().all(|shape| shape.fits(shared_bytes)).then_some(shapes)
     }
 
     /// Whether the first of two passes has room to make the gradients of outer layers itself: registers where
@@ -437,8 +438,9 @@ mod tests {
         assert_eq!(taxi.products(), [8, 16, 64, 256]);
         let some = shape(176, &[64, 50], 22).unwrap();
         assert_eq!((groups(&some), registers(&some)), (Some((2, 2)), (0, 0)));
-        let deep = shape(4, &[64; 6], 2).unwrap();
-        assert_eq!((groups(&deep), registers(&deep)), (Some((1, 2)), (0, 0)));
+        let deep = shape(4, &[64; 4], 2).unwrap();
+        assert_eq!((groups(&deep), registers(&deep)), (Some((2, 2)), (0, 0)));
+        assert_eq!(groups(&shape(4, &[64; 5], 2).unwrap()), None);
         assert_eq!(shape(513, &[64, 64], 6), None, "more than two products of 256 columns");
         assert_eq!(shape(500, &[64, 64, 64], 48), None, "more sums than registers");
         let two_passes = shape(256, &[128, 64], 6).unwrap();

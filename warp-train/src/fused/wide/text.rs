@@ -210,15 +210,15 @@ pub(super) fn has_exact_losses(path: &NetworkPath) -> bool {
     matches!(path, NetworkPath::Layers(_) | NetworkPath::Foreign)
 }
 
-/// The kernels of one tower on tensor cores, in several units; what acts sums what it sees if `sums_obs`.
+/// The kernels of one tower on tensor cores, in several units; what acts sums what it sees if `path` has room for that.
 pub(super) fn tensor(
     config: &TrainConfig,
     number: PolicyNumber,
     network: &WideNetwork,
     shape: &TensorShape,
-    sums_obs: bool,
+    path: &NetworkPath,
 ) -> Vec<Source> {
-    let text = tower(config, number, network, shape, sums_obs);
+    let text = tower(config, number, network, shape, path);
     let source =
         |unit: &[&str]| with_samplers("wide_tensor.cu", format!("{text}{}", unit.join("\n")));
     match shape.groups() {
@@ -234,17 +234,17 @@ pub(super) fn tensor(
     }
 }
 
-/// The kernel of whole rollouts in which a tower acts in environments with the code `body`; it sums what it sees if
-/// `sums_obs`.
+/// The kernel of whole rollouts in which a tower acts in environments with the code `body`; it sums what it sees
+/// if `path` has room for that.
 pub(super) fn tensor_rollout(
     config: &TrainConfig,
     number: PolicyNumber,
     network: &WideNetwork,
     shape: &TensorShape,
-    sums_obs: bool,
+    path: &NetworkPath,
     body: &EnvKernels,
 ) -> Source {
-    let text = tower(config, number, network, shape, sums_obs);
+    let text = tower(config, number, network, shape, path);
     // A name of the environment's body is none of ours.
     let name = "wide_tensor_rollout.cu";
     let own = format!("namespace warp_wide {{\n{text}{}}}\n", TENSOR_ROLLOUT.join("\n"));
@@ -259,10 +259,17 @@ fn tower(
     number: PolicyNumber,
     network: &WideNetwork,
     shape: &TensorShape,
-    sums_obs: bool,
+    path: &NetworkPath,
 ) -> String {
     let mut text = constants(config, number, network);
-    let _ = writeln!(text, "#define P_KEPT 0\n#define T_SUMS_OBS {}", u8::from(sums_obs));
+    let sums_obs = path.sums_obs(&config.policies[number.index]);
+    // Those that learn in two passes keep what one leaves for the other of a part of a minibatch at a time.
+    let chunks = path.shapes().iter().any(|shape| shape.groups().is_none());
+    let numbers =
+        [("P_KEPT", 0), ("T_SUMS_OBS", u8::from(sums_obs)), ("T_CHUNKS", u8::from(chunks))];
+    for (name, value) in numbers {
+        let _ = writeln!(text, "#define {name} {value}");
+    }
     shape.constants(is_tanh(config, number), &mut text);
     text += &ROWS.join("\n");
     text += &products(&shape.products());

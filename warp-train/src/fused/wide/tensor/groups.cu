@@ -47,6 +47,13 @@ struct TShared {
     WideWord* weights;
 };
 
+// Starts to copy piece `piece` of 16 bytes of a row to its place in row `row` of a tile; zeros where there is none.
+__device__ inline void t_start_piece(const unsigned char* from, unsigned char* tile, int row, int piece, bool present) {
+    unsigned int to = t_shared(tile + piece / 8 * 8192 + row * 128 + ((piece ^ row) % 8) * 16);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from + piece * 16),
+                 "r"(present ? 16 : 0) : "memory");
+}
+
 // Starts to copy the observations of this warp's 16 samples of a tile, straight into it; lane r has row r's cell.
 __device__ inline void t_start_samples(const unsigned char* obs, unsigned int cell, int present,
                                       unsigned char* tile) {
@@ -54,17 +61,27 @@ __device__ inline void t_start_samples(const unsigned char* obs, unsigned int ce
     int thread = threadIdx.x;
     // Else addresses are computed once for all tiles, and fill the registers.
     if (T_REPLACES) asm volatile("" : "+r"(thread));
-    int warp = thread % 128 / 32;
-    #pragma unroll
-    for (int i = 0; i < (16 * pieces + 31) / 32; ++i) {
-        int e = i * 32 + thread % 32, r = e / pieces, piece = e % pieces;
-        int row = t_row(warp * 16 + r);
-        unsigned int of = __shfl_sync(0xffffffffu, cell, r % 16);
-        if (r >= 16) continue;
-        const unsigned char* from = obs + (unsigned long long)of * (t_in(0) * 2) + piece * 16;
-        unsigned int to = t_shared(tile + piece / 8 * 8192 + row * 128 + ((piece ^ row) % 8) * 16);
-        int bytes = r < present ? 16 : 0;
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+    int warp = thread % 128 / 32, lane = thread % 32;
+    if constexpr (pieces > 32) {
+        // A row at a time, whose address all lanes share; with all under way at once, addresses fill the registers.
+        #pragma unroll 4
+        for (int r = 0; r < 16; ++r) {
+            unsigned int of = __shfl_sync(0xffffffffu, cell, r);
+            const unsigned char* from = obs + (unsigned long long)of * (t_in(0) * 2);
+            #pragma unroll
+            for (int piece = lane; piece < pieces; piece += 32) {
+                t_start_piece(from, tile, t_row(warp * 16 + r), piece, r < present);
+            }
+        }
+    } else {
+        #pragma unroll
+        for (int i = 0; i < (16 * pieces + 31) / 32; ++i) {
+            int e = i * 32 + lane, r = e / pieces;
+            unsigned int of = __shfl_sync(0xffffffffu, cell, r % 16);
+            if (r >= 16) continue;
+            const unsigned char* from = obs + (unsigned long long)of * (t_in(0) * 2);
+            t_start_piece(from, tile, t_row(warp * 16 + r), e % pieces, r < present);
+        }
     }
 }
 
@@ -82,4 +99,11 @@ __host__ __device__ constexpr bool t_has_room(int l) { return t_in(l) % 64 != 0;
 __device__ inline void t_put_ones(unsigned char* block, int row, int piece) {
     constexpr unsigned int two = HALF_ONE | HALF_ONE << 16;
     *(uint4*)(block + row * 128 + (piece ^ row) % 8 * 16) = make_uint4(two, two, two, two);
+}
+
+// This warp's part of what group number `share` of those that multiply writes gradients through: samples that were kept, which
+// nobody reads any more once all of these groups have come here.
+__device__ inline float* t_lines(const TShared& shared, int share) {
+    asm volatile("bar.sync %0, %1;" ::"r"(T_GROUPS + 1), "n"(T_MULTIPLIERS * 128) : "memory");
+    return (float*)(shared.kept + share * 8192) + threadIdx.x % 128 / 32 * T_LINES;
 }

@@ -109,16 +109,16 @@ struct TGradients {
         above.settle();
     }
 
-    __device__ inline void write(const TPartial& partial) const {
-        t_write<L>(partial, sums, bias, 0);
-        above.write(partial);
+    __device__ inline void write(const TPartial& partial, float* lines) const {
+        t_write<L>(partial, sums, bias, 0, lines);
+        above.write(partial, lines);
     }
 };
 template <>
 struct TGradients<T_DEPTH + 1> {
     __device__ inline void add(unsigned int, unsigned int, unsigned int) {}
     __device__ inline void settle() {}
-    __device__ inline void write(const TPartial&) const {}
+    __device__ inline void write(const TPartial&, float*) const {}
 };
 
 // The group that multiplies: tiles of all others, in turn.
@@ -140,5 +140,5 @@ __device__ inline void t_multiply_tiles(const TensorGradientArgs& args, const TS
         round += group == 0;
     }
     TPartial partial = {args.partial + (unsigned long long)blockIdx.x * args.n_parameters, args.first == 0};
-    gradients.write(partial);
+    gradients.write(partial, t_lines(shared, 0));
 }

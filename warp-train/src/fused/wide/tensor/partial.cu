@@ -9,10 +9,11 @@ __device__ inline int t_true(int place) {
 
 struct TPartial {
     float* to;
-    // Whether nothing is there yet; else what is written adds to it.
+    // Whether nothing is there yet; else what is written adds to it. A minibatch may be all that is learned from at a time.
     bool fresh;
 
-    __device__ inline void put(unsigned int at, float x) const { to[at] = fresh ? x : to[at] + x; }
+    __device__ inline void put(float* at, float x) const { *at = !T_CHUNKS || fresh ? x : *at + x; }
+    __device__ inline void put(unsigned int at, float x) const { put(to + at, x); }
 };
 
 // The output of layer L whose gradient lies in row `place` of its blocks; -1 if there is none.
@@ -39,26 +40,38 @@ __device__ inline void t_write_bias(const TPartial& partial, int place, float bi
 // blocks have room for a one.
 __host__ __device__ constexpr bool t_has_one(int l) { return T_REPLACES && l == 0 && T_IN % 64 != 0; }
 
-// Rows `block` * 64 .. of layer L's gradient, columns from `first` on, and with the first ones of its biases'.
+// Floats of shared memory through which a warp writes.
+#define T_LINES (16 * 32)
+
+// Rows `block` * 64 .. of layer L's gradient, columns from `first` on, and with the first ones of its biases'. A warp has 16 rows;
+// neighbouring lanes write neighbouring columns, 32 at a time, by way of `lines`, T_LINES of this warp's own.
 template <int L, int N>
 __device__ inline void t_write(const TPartial& partial, const float (&sums)[N],
-                               const float (&bias)[4], int block, int first = 0) {
-    int g = threadIdx.x % 32 / 4, q = threadIdx.x % 4, warp = threadIdx.x % 128 / 32;
+                               const float (&bias)[4], int block, float* lines, int first = 0) {
+    int lane = threadIdx.x % 32, g = lane / 4, q = lane % 4, from = block * 64 + threadIdx.x % 128 / 32 * 16;
     #pragma unroll
     for (int e = 0; e < 2; ++e) {
-        int place = block * 64 + warp * 16 + g + e * 8, o = t_output<L>(place);
-        if (q == 0 && first == 0 && !t_has_one(L)) t_write_bias<L>(partial, place, bias[2 * e]);
-        if (o < 0) continue;
+        if (q == 0 && first == 0 && !t_has_one(L)) t_write_bias<L>(partial, from + g + e * 8, bias[2 * e]);
+    }
+    #pragma unroll
+    for (int t = 0; t < (N / 4 + 3) / 4; ++t) {
+        __syncwarp();
+        // Eights of a row lie in an order by which no bank is met twice.
         #pragma unroll
-        for (int j = 0; j < N / 4; ++j) {
-            #pragma unroll
-            for (int i = 0; i < 2; ++i) {
-                int column = first + 8 * j + 2 * q + i;
-                column = L == 0 ? column : t_true(column);
-                float sum = sums[4 * j + 2 * e + i];
-                if (t_has_one(L) && column == t_real_in(L)) t_write_bias<L>(partial, place, sum);
-                if (column < t_real_in(L)) partial.put(t_weights(L) + o * t_real_in(L) + column, sum);
-            }
+        for (int j = 4 * t; j < 4 * t + 4 && j < N / 4; ++j) {
+            float* to = lines + g * 32 + (j ^ g) % 4 * 8 + 2 * q;
+            *(float2*)to = make_float2(sums[4 * j], sums[4 * j + 1]);
+            *(float2*)(to + 8 * 32) = make_float2(sums[4 * j + 2], sums[4 * j + 3]);
+        }
+        __syncwarp();
+        int place = first + 32 * t + lane, column = L == 0 ? place : t_true(place);
+        #pragma unroll
+        for (int r = 0; r < 16; ++r) {
+            int o = t_output<L>(from + r);
+            if (o < 0) continue;
+            float sum = lines[r * 32 + (lane / 8 ^ r) % 4 * 8 + lane % 8];
+            if (t_has_one(L) && column == t_real_in(L)) t_write_bias<L>(partial, from + r, sum);
+            if (column < t_real_in(L)) partial.put(partial.to + (t_weights(L) + o * t_real_in(L)) + column, sum);
         }
     }
 }

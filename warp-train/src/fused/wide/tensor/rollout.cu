@@ -2,6 +2,21 @@
 // of them through all steps. Between steps their states stay in registers; all else lies where it does if steps are kernels,
 // and what belongs to 16 replicas is read and written by one warp alone.
 
+#define T_SHOWS (WARP_ONE_HOT && !P_NORM_OBS)
+#if T_SHOWS
+// Puts 16 observations that are numbers, each of every second lane, one-hot into the warp's part of shared memory; -1 is none.
+__device__ inline void t_show_rows(int number, unsigned char* to) {
+    constexpr int pieces = t_in(0) / 8;
+    int lane = threadIdx.x % 32;
+    for (int e = lane; e < 16 * pieces; e += 32) {
+        *(uint4*)(to + e / pieces * T_ROW + e % pieces * 16) = make_uint4(0u, 0u, 0u, 0u);
+    }
+    __syncwarp();
+    if (number >= 0) *(unsigned short*)(to + lane / 2 * T_ROW + number * 2) = HALF_ONE;
+    __syncwarp();
+}
+#endif
+
 extern "C" __global__ __launch_bounds__(256, 1) void wide_tensor_rollout(
     WarpTables tables, WarpArrays arrays, WarpRun run, const TensorRolloutArgs rollout) {
     extern __shared__ __align__(1024) unsigned char shared[];
@@ -36,7 +51,11 @@ extern "C" __global__ __launch_bounds__(256, 1) void wide_tensor_rollout(
         #pragma unroll 1
         for (a.t = 0; a.t < rollout.steps; ++a.t) {
             a.run_step = first_step + a.t;
+#if T_SHOWS
+            t_show_rows(steps ? shown_number(replica.state) : -1, scratch);
+#else
             if (present > 0) rows += t_fetch_rows(a, args.given, first, present, scratch);
+#endif
             unsigned int x[t_in(0) / 4];
             t_take_inputs(scratch, x);
             unsigned long long cell = (unsigned long long)a.t * of.rows + first;

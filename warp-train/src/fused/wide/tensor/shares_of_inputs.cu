@@ -1,13 +1,15 @@
 // Where hidden layers have 64 outputs and inputs are many, each of two groups multiplies half of the first layer's inputs. It
 // also has every second one of the layers above.
 
-// Columns of a half, in whole blocks; in what the second one has more than there are, nothing is looked for.
+// Columns of a half, in whole blocks; in what the second one has more than there are, nothing is looked for, and where it has
+// nothing else there is none.
 #define T_HALF ((t_blocks(t_in(0)) + 1) / 2 * 64)
 
 // Sums of gradients of group SHARE: its half of the first layer's, and all of its layers' up to layer L.
 template <int SHARE, int L>
 struct TShares {
-    static constexpr bool owns = L == 0 || L % 2 == SHARE, has_bias = L > 0 || (SHARE == 0 && !t_has_one(0));
+    static constexpr bool owns = L == 0 ? SHARE * T_HALF < t_in(0) : L % 2 == SHARE;
+    static constexpr bool has_bias = L > 0 || (SHARE == 0 && !t_has_one(0));
     float sums[L == 0 ? T_HALF / 2 : L == T_DEPTH ? T_N / 2 : t_in(L) / 2] = {}, bias[4] = {};
     TShares<SHARE, L - 1> below;
 
@@ -44,16 +46,16 @@ struct TShares {
         if (has_bias) t_settle(bias);
     }
 
-    __device__ inline void write(const TPartial& partial) const {
+    __device__ inline void write(const TPartial& partial, float* lines) const {
         if constexpr (L == T_DEPTH && owns) t_write_outputs(partial, sums, bias, 0);
-        else if constexpr (owns) t_write<L>(partial, sums, bias, 0, L == 0 ? SHARE * T_HALF : 0);
-        below.write(partial);
+        else if constexpr (owns) t_write<L>(partial, sums, bias, 0, lines, L == 0 ? SHARE * T_HALF : 0);
+        below.write(partial, lines);
     }
 };
 template <int SHARE>
 struct TShares<SHARE, -1> {
     __device__ inline void add(const TTile&) {}
-    __device__ inline void write(const TPartial&) const {}
+    __device__ inline void write(const TPartial&, float*) const {}
 };
 
 template <int SHARE>
@@ -61,7 +63,7 @@ __device__ inline void t_multiply_share(const TensorGradientArgs& args, const TS
     TShares<SHARE, T_DEPTH> shares;
     t_each_tile(shared, tiles, [&](const TTile& tile) { shares.add(tile); });
     TPartial partial = {args.partial + (unsigned long long)blockIdx.x * args.n_parameters, args.first == 0};
-    shares.write(partial);
+    shares.write(partial, t_lines(shared, SHARE));
 }
 
 // Group number `share` of those that multiply.

@@ -43,16 +43,16 @@ struct TShares {
         if (!t_has_one(L)) t_settle(bias);
     }
 
-    __device__ inline void write(const TPartial& partial, int share) const {
+    __device__ inline void write(const TPartial& partial, int share, float* lines) const {
         if constexpr (L == T_DEPTH) t_write_outputs(partial, sums, bias, share);
-        else t_write<L>(partial, sums, bias, share);
-        below.write(partial, share);
+        else t_write<L>(partial, sums, bias, share, lines);
+        below.write(partial, share, lines);
     }
 };
 template <>
 struct TShares<-1> {
     __device__ inline void add(const TTile&, int) {}
-    __device__ inline void write(const TPartial&, int) const {}
+    __device__ inline void write(const TPartial&, int, float*) const {}
 };
 
 // Group number `share` of those that multiply.
@@ -61,5 +61,5 @@ __device__ inline void t_multiply_tiles(const TensorGradientArgs& args, const TS
     TShares<T_DEPTH> shares;
     t_each_tile(shared, tiles, [&](const TTile& tile) { shares.add(tile, share); });
     TPartial partial = {args.partial + (unsigned long long)blockIdx.x * args.n_parameters, args.first == 0};
-    shares.write(partial, share);
+    shares.write(partial, share, t_lines(shared, share));
 }
