@@ -19,7 +19,7 @@ use super::shards::WideShards;
 use super::shared::WideState;
 use super::spread::WideSpread;
 use super::tensor::{TensorTower, tensor_towers};
-use super::tensor_shape::{TILE_ROWS, TensorShape};
+use super::tensor_shape::{MOST_GROUPS, TILE_ROWS, TensorShape};
 use super::text;
 use super::tiled::TiledNetwork;
 use crate::algorithm::{AgentRange, OnPolicyAlgorithm, PolicyPlan};
@@ -217,29 +217,29 @@ impl WidePolicy {
 
     /// Blocks for so many rows that act at once: of one tile, if all towers then run at once.
     pub(super) fn blocks_that_act(&self, rows: usize, shape: &TensorShape) -> Launch {
-        let shared_bytes = self.bytes_that_act(shape);
         let tiles = rows.div_ceil(TILE_ROWS);
         if tiles * self.tensor.len() > self.device.info().n_multiprocessors as usize {
-            return self.two_tiles_a_block(rows, shape, shared_bytes);
+            return self.two_tiles_a_block(rows, shape, self.bytes_that_act(shape, MOST_GROUPS));
         }
-        let (blocks, shared_bytes) = (tiles.max(1) as u32, shared_bytes as u32);
+        // Little of it, so that there is room beside blocks of another policy.
+        let (blocks, shared_bytes) = (tiles.max(1) as u32, self.bytes_that_act(shape, 1) as u32);
         Launch { blocks, threads: 128, shared_bytes, cooperative: false }
     }
 
-    /// Shared memory of a kernel that acts, and maybe sums what agents see.
-    fn bytes_that_act(&self, shape: &TensorShape) -> usize {
-        let obs_sums_bytes = if self.sizes.obs_blocks > 0 { shape.obs_sums_bytes() } else { 0 };
-        shape.act_bytes() + obs_sums_bytes
+    /// Shared memory of a kernel that acts, in blocks of so many groups, and maybe sums what agents see.
+    fn bytes_that_act(&self, shape: &TensorShape, groups: usize) -> usize {
+        let sums = if self.sizes.obs_blocks > 0 { shape.obs_sums_bytes(groups) } else { 0 };
+        shape.act_bytes(groups) + sums
     }
 
     /// Blocks for so many rows whose rollout is one launch: of one tile, if there is a multiprocessor for each.
     pub(super) fn blocks_that_roll_out(&self, rows: usize, shape: &TensorShape) -> Launch {
         let (tiles, multiprocessors) =
             (rows.div_ceil(TILE_ROWS) as u32, self.device.info().n_multiprocessors);
-        let groups = if tiles > multiprocessors { 2 } else { 1 };
-        let blocks = tiles.div_ceil(groups).clamp(1, multiprocessors);
-        let shared_bytes = self.bytes_that_act(shape) as u32;
-        Launch { blocks, threads: 128 * groups, shared_bytes, cooperative: false }
+        let groups = if tiles > multiprocessors { MOST_GROUPS } else { 1 };
+        let blocks = tiles.div_ceil(groups as u32).clamp(1, multiprocessors);
+        let shared_bytes = self.bytes_that_act(shape, groups) as u32;
+        Launch { blocks, threads: 128 * groups as u32, shared_bytes, cooperative: false }
     }
 
     /// What computes the losses of outputs in memory.

@@ -138,12 +138,15 @@ __device__ inline unsigned int wide_present(const WideState* state, int sampled,
     return left < rows ? left : rows;
 }
 
+// The largest number that an observation may become.
+#define WIDE_MOST_SCALED 10.0f
+
 // A number of an observation less its mean, times 1 / its deviation, within bounds.
-__device__ inline float wide_scaled(float x, float mean, float scale) {
+__device__ inline float wide_scaled(float x, float mean, float scale, float most = WIDE_MOST_SCALED) {
     float y = (x - mean) * scale;
     // A NaN stays one and is noticed.
-    y = y > 10.0f ? 10.0f : y;
-    return y < -10.0f ? -10.0f : y;
+    y = y > most ? most : y;
+    return y < -most ? -most : y;
 }
 
 // A number of an observation as the network sees it. Factors are mean and 1 / deviation of every number,

@@ -37,6 +37,8 @@ pub(super) struct TensorShape {
 const DECLARED: usize = 3 * 1024;
 /// Blocks of a kernel on one multiprocessor, at most.
 pub(super) const MOST_A_PROCESSOR: usize = 2;
+/// Groups of four warps of a block that acts, at most.
+pub(super) const MOST_GROUPS: usize = 2;
 /// Outputs that the first pass makes gradients of, and observations with a one behind them, at most.
 const MOST_AT_EDGES: usize = 16;
 
@@ -59,7 +61,8 @@ impl TensorShape {
         shape.groups = shape.find_groups(shared_bytes);
         let fits = shape.fits(shared_bytes);
         shape.edges = shape.has_room_for_edges(shared_bytes);
-        let with = shape.blocks() * (shape.act_bytes() + shape.obs_sums_bytes() + DECLARED);
+        let with = shape.blocks()
+            * (shape.act_bytes(MOST_GROUPS) + shape.obs_sums_bytes(MOST_GROUPS) + DECLARED);
         shape.sums_obs = with <= shared_bytes;
         fits.then_some(shape)
     }
@@ -68,7 +71,7 @@ impl TensorShape {
     fn fits(&self, shared_bytes: usize) -> bool {
         let outputs = self.widths[1..].iter().chain([&self.outputs]).max();
         let (inputs, bytes) = match &self.groups {
-            Some(groups) if groups.share_inputs => (0, self.act_bytes()),
+            Some(groups) if groups.share_inputs => (0, self.act_bytes(MOST_GROUPS)),
             _ => (self.widths[0], self.learn_bytes().max(self.weights_bytes())),
         };
         let widest = outputs.map_or(inputs, |outputs| inputs.max(*outputs));
@@ -79,14 +82,22 @@ impl TensorShape {
     /// passes decides how many copies of the gradient there are, which are too few for one that takes one.
     pub(super) fn of_towers(towers: &[Tower], shared_bytes: usize) -> Option<Vec<Self>> {
         let shapes = towers.iter().map(|tower| Self::new(tower, shared_bytes));
-        let mut shapes = shapes.collect::<Option<Vec<_>>>()?;
-        if shapes.iter().any(|shape| shape.groups.is_none()) {
-            for shape in &mut shapes {
-                shape.groups = shape.groups.take().filter(|groups| groups.multipliers == 1);
-                shape.edges = shape.has_room_for_edges(shared_bytes);
-            }
+        let shapes = shapes.collect::<Option<Vec<_>>>()?;
+        if shapes.iter().all(|shape| shape.groups.is_some()) {
+            return Some(shapes);
         }
-        shapes.iter().all(|shape| shape.fits(shared_bytes)).then_some(shapes)
+        shapes.into_iter().map(|shape| shape.without_two_that_multiply(shared_bytes)).collect()
+    }
+
+    /// The same with at most one group that multiplies, if that fits.
+    fn without_two_that_multiply(self, shared_bytes: usize) -> Option<Self> {
+        if self.groups.as_ref().is_none_or(|groups| groups.multipliers == 1) {
+            return Some(self);
+        }
+        let mut shape = Self { groups: None, ..self };
+        let fits = shape.fits(shared_bytes);
+        shape.edges = shape.has_room_for_edges(shared_bytes);
+        fits.then_some(shape)
     }
 
     /// Whether the first of two passes has room to make the gradients of outer layers itself: registers where
@@ -200,11 +211,11 @@ impl TensorShape {
         (outputs + first) * 128 * 4
     }
 
-    /// Shared memory of the kernel that acts.
-    pub(super) fn act_bytes(&self) -> usize {
-        // 16 rows of observations, then of outputs, for each of eight warps.
+    /// Shared memory of the kernel that acts, in blocks of so many groups of four warps.
+    pub(super) fn act_bytes(&self, groups: usize) -> usize {
+        // 16 rows of observations, then of outputs, for each warp.
         let row = (2 * self.widths[0] + 16).max(4 * (self.outputs + 2));
-        self.image_bytes() + 4 * self.vectors() + 8 * 16 * row
+        self.image_bytes() + 4 * self.vectors() + groups * 4 * 16 * row
     }
 
     /// Whether that kernel has room for [`TensorShape::obs_sums_bytes`] more.
@@ -212,9 +223,9 @@ impl TensorShape {
         self.sums_obs
     }
 
-    /// Sums in f64 of every number that eight warps see, and of its square.
-    pub(super) fn obs_sums_bytes(&self) -> usize {
-        8 * 2 * 8 * self.tower.hidden[0].n_in
+    /// Sums in f64 of every number that their warps see, and of its square.
+    pub(super) fn obs_sums_bytes(&self, groups: usize) -> usize {
+        groups * 4 * 2 * 8 * self.tower.hidden[0].n_in
     }
 
     /// Shared memory of the first pass.
@@ -222,7 +233,7 @@ impl TensorShape {
         // A row's sums.
         let sums = 128 * 5 * 4;
         if !self.edges {
-            return self.act_bytes() + sums;
+            return self.act_bytes(MOST_GROUPS) + sums;
         }
         // 64 rows of the layer next to an outer one, for each of two groups, their outputs, and the observations of
         // two tiles.
@@ -343,7 +354,7 @@ mod tests {
         let shape = TensorShape::new(&tower(71, &[256, 256], 23), 232_448).unwrap();
         assert_eq!((shape.observation_width(), shape.vectors()), (80, 544));
         assert_eq!(shape.image_bytes(), 2 * (80 * 256 + 256 * 256 + 256 * 32));
-        assert_eq!((shape.act_bytes(), shape.learn_bytes()), (213_120, 215_680));
+        assert_eq!((shape.act_bytes(MOST_GROUPS), shape.learn_bytes()), (213_120, 215_680));
         assert_eq!(
             (shape.kept_bytes(), shape.weights_bytes(), shape.jobs()),
             (155_648, 196_608, 4)
@@ -385,7 +396,10 @@ mod tests {
         assert_eq!(at_once(&shape(&[64, 64])), (231_040, false));
         let fewer = TensorShape::new(&tower(64, &[64, 64], 11), 232_448).unwrap();
         assert_eq!(at_once(&fewer), (214_592, true));
-        assert_eq!((fewer.obs_sums_bytes(), fewer.has_room_for_obs_sums()), (8_192, true));
+        assert_eq!(
+            (fewer.obs_sums_bytes(MOST_GROUPS), fewer.has_room_for_obs_sums()),
+            (8_192, true)
+        );
         let four = shape(&[64, 64, 64, 64]);
         assert_eq!(groups(&four), Some((2, 2)), "sums of gradients do not fit into one group");
         assert_eq!(groups(&shape(&[64, 128])), None);
@@ -445,6 +459,14 @@ mod tests {
         assert_eq!(shape(500, &[64, 64, 64], 48), None, "more sums than registers");
         let two_passes = shape(256, &[128, 64], 6).unwrap();
         assert_eq!(groups(&two_passes), None);
+    }
+
+    /// Where outer layers' gradients are made in the first pass, it takes nearly all of the shared memory.
+    #[test]
+    fn towers_with_outer_gradients_have_shapes() {
+        let towers = [tower(6, &[256, 256], 3), tower(6, &[256, 256], 1)];
+        let shapes = TensorShape::of_towers(&towers, 232_448).unwrap();
+        assert!(shapes.iter().all(TensorShape::makes_edges));
     }
 
     /// An actor of 88 columns and 32 outputs has too many sums of gradients for registers, its critic has not.

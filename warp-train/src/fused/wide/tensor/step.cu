@@ -102,21 +102,22 @@ struct TAct {
     TSeen* seen;
 };
 
-// What a column of observations is normalised by, if it is.
+// What a column of observations is normalised by, and the largest number of which that may make any; where it is not yet,
+// nothing changes.
 struct TFactor {
-    float mean, scale;
-    bool counts;
+    float mean, scale, most;
 };
 
 __device__ inline TFactor t_factor(const float* factors, int column) {
-    if (!P_NORM_OBS || factors == 0) return {0.0f, 1.0f, false};
+    if (!P_NORM_OBS || factors == 0) return {0.0f, 1.0f, WIDE_INFINITY};
     // Loaded before it is known whether they count.
     float by[2] = {factors[2 * column], factors[2 * column + 1]};
     wide_loaded(by);
-    return {by[0], by[1], factors[2 * T_IN] != 0.0f};
+    bool counts = factors[2 * T_IN] != 0.0f;
+    return {counts ? by[0] : 0.0f, counts ? by[1] : 1.0f, counts ? WIDE_MOST_SCALED : WIDE_INFINITY};
 }
 __device__ inline float t_scaled(float x, const TFactor& by) {
-    return by.counts ? wide_scaled(x, by.mean, by.scale) : x;
+    return P_NORM_OBS ? wide_scaled(x, by.mean, by.scale, by.most) : x;
 }
 
 // 16 rows that lie one after the other; a lane has the same four columns of some of them.
@@ -170,17 +171,17 @@ __device__ inline int t_fetch_rows(const TAct& a, const float* given, unsigned i
         t_fetch_whole(from + (unsigned long long)first * T_IN, factors, lane, to, a.seen);
     } else {
         // Each lane takes columns of every row.
-        constexpr int columns = (T_IN + 31) / 32;
+        constexpr int columns = (T_IN + 31) / 32, at_once = columns > 8 ? 4 : 8;
         TFactor by[columns];
         #pragma unroll
         for (int c = 0; c < columns; ++c) by[c] = t_factor(factors, c * 32 + lane < T_IN ? c * 32 + lane : 0);
         #pragma unroll 1
-        for (int part = 0; part < 2; ++part) {
-            float x[8][columns];
-            bool counts[8];
+        for (int part = 0; part < 16 / at_once; ++part) {
+            float x[at_once][columns];
+            bool counts[at_once];
             #pragma unroll
-            for (int r = 0; r < 8; ++r) {
-                int row = part * 8 + r;
+            for (int r = 0; r < at_once; ++r) {
+                int row = part * at_once + r;
                 unsigned int of = first + (row < present ? row : 0);
                 WidePlace place = wide_place(a.places, of);
                 counts[r] = row < present;
@@ -198,16 +199,16 @@ __device__ inline int t_fetch_rows(const TAct& a, const float* given, unsigned i
             for (int c = 0; T_SUMS_OBS && a.seen != 0 && c < columns; ++c) {
                 TSeen own = {0.0, 0.0};
                 #pragma unroll
-                for (int r = 0; r < 8; ++r) {
+                for (int r = 0; r < at_once; ++r) {
                     if (counts[r]) own.add(x[r][c], by[c].mean);
                 }
                 if (c * 32 + lane < T_IN) a.seen[c * 32 + lane].add(own);
             }
             #pragma unroll
-            for (int r = 0; P_MORTAL && r < 8; ++r) in_game += counts[r];
+            for (int r = 0; P_MORTAL && r < at_once; ++r) in_game += counts[r];
             #pragma unroll
-            for (int r = 0; r < 8; ++r) {
-                int row = part * 8 + r;
+            for (int r = 0; r < at_once; ++r) {
+                int row = part * at_once + r;
                 #pragma unroll
                 for (int c = 0; c < columns; ++c) {
                     int column = c * 32 + lane;
@@ -226,37 +227,44 @@ __device__ inline int t_fetch_rows(const TAct& a, const float* given, unsigned i
     return in_game;
 }
 
+// This lane's pieces of 16 bytes of 16 rows: `move(row, piece, i)` for each, where i counts them, up to T_PIECES. Of wide rows it has
+// some of every row, so that nothing is divided.
+#define T_WIDE_ROWS (t_in(0) / 8 > 32)
+#define T_PIECES (T_WIDE_ROWS ? 16 * ((t_in(0) / 8 + 31) / 32) : (16 * (t_in(0) / 8) + 31) / 32)
+template <class Move>
+__device__ inline void t_each_piece(Move move) {
+    constexpr int pieces = t_in(0) / 8, of_row = (pieces + 31) / 32;
+    int lane = threadIdx.x % 32;
+    #pragma unroll
+    for (int i = 0; i < T_PIECES; ++i) {
+        int e = i * 32 + lane;
+        int row = T_WIDE_ROWS ? i / of_row : e / pieces, piece = T_WIDE_ROWS ? i % of_row * 32 + lane : e % pieces;
+        if (row < 16 && piece < pieces) move(row, piece, i);
+    }
+}
+
 // The same of rows that were kept, of which there are `present`, and asks for those after another `ahead`.
 __device__ inline void t_kept_rows(const unsigned char* from, int present, unsigned long long ahead, unsigned char* to) {
-    constexpr int pieces = t_in(0) / 8, loads = (16 * pieces + 31) / 32;
+    constexpr int pieces = t_in(0) / 8;
     int lane = threadIdx.x % 32;
-    uint4 x[loads];
-    #pragma unroll
-    for (int i = 0; i < loads; ++i) {
-        int e = i * 32 + lane;
-        x[i] = ((const uint4*)from)[e < present * pieces ? e : 0];
-    }
+    uint4 x[T_PIECES];
+    t_each_piece([&](int row, int piece, int i) {
+        x[i] = ((const uint4*)from)[row < present ? row * pieces + piece : 0];
+    });
     for (int at = lane * 128; at < present * t_in(0) * 2 && ahead > 0; at += 32 * 128) {
         t_prefetch(from + ahead * (t_in(0) * 2) + at);
     }
-    #pragma unroll
-    for (int i = 0; i < loads; ++i) {
-        int e = i * 32 + lane;
-        if (e < 16 * pieces) *(uint4*)(to + e / pieces * T_ROW + e % pieces * 16) = x[i];
-    }
+    t_each_piece([&](int row, int piece, int i) { *(uint4*)(to + row * T_ROW + piece * 16) = x[i]; });
     __syncwarp();
 }
 
 // Keeps the first `rows` of them.
 __device__ inline void t_store_rows(const unsigned char* from, unsigned char* to, int rows) {
-    constexpr int pieces = t_in(0) / 8;
-    #pragma unroll
-    for (int i = 0; i < (16 * pieces + 31) / 32; ++i) {
-        int e = i * 32 + threadIdx.x % 32, r = e / pieces, piece = e % pieces;
-        if (r >= rows) continue;
-        uint4 x = *(const uint4*)(from + r * T_ROW + piece * 16);
-        *(uint4*)(to + r * (t_in(0) * 2) + piece * 16) = x;
-    }
+    t_each_piece([&](int row, int piece, int) {
+        if (row >= rows) return;
+        uint4 x = *(const uint4*)(from + row * T_ROW + piece * 16);
+        *(uint4*)(to + row * (t_in(0) * 2) + piece * 16) = x;
+    });
 }
 
 // What a row's mask allows now, as bits. All lanes of the warp come here.
