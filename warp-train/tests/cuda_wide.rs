@@ -8,6 +8,7 @@ mod cuda_cases;
 use cuda_cases::many_inputs::MANY_INPUTS;
 use cuda_cases::normed::{MANY_HEADS, NORMED, NORMED_LAYERS};
 use cuda_cases::of_128::OF_128;
+use cuda_cases::texts::{are_not_small, numbers_are_shown};
 use cuda_cases::{
     Case, MASKS, NEAR, NEAR_IN_MINIBATCHES, NO_HIDDEN_LAYER, ODD_WIDTHS, Result, SHARED_GAUSSIAN,
     STEPS, check, check_figure, near_in_bf16, no_compiler, no_device, on_gpu, registry,
@@ -18,7 +19,7 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use warp_func::cuda::{Build, Source, compile, env_kernels};
 use warp_train::config::TrainConfig;
-use warp_train::native::cuda::{CudaLearner, small_sources, wide_sources};
+use warp_train::native::cuda::{CudaLearner, wide_sources};
 
 /// Environments, algorithms, networks and spaces of every kind: a name and keys.
 const CASES: [Case; 14] = [
@@ -208,6 +209,7 @@ fn main() -> ExitCode {
     let compiles = Trial::test("cuda_wide_text_compiles", compiles);
     let mut trials = vec![compiles.with_ignored_flag(no_compiler.is_some())];
     trials.push(Trial::test("wide_layers_of_128_are_not_the_small_paths", are_not_small));
+    trials.push(Trial::test("worlds_that_show_a_number_are_known", numbers_are_shown));
     for (name, keys) in compared() {
         let trial = |test: &str, run: fn(&str) -> Result<()>| {
             Trial::test(format!("cuda_wide_{test}: {name}"), move || run(keys))
@@ -318,19 +320,6 @@ fn compared() -> impl Iterator<Item = Case> {
 /// Layers one by one, normalised or not, and whole towers that are normalised.
 fn all_normed() -> impl Iterator<Item = Case> {
     TILED.into_iter().chain(MANY_HEADS).chain(NORMED).chain(NORMED_LAYERS)
-}
-
-/// Small networks come here where something refuses them there.
-fn are_not_small() -> Result<()> {
-    let registry = registry();
-    for (name, keys) in OF_128 {
-        let config = config(keys, "fp16")?;
-        let env = env_kernels(&registry.get(&config.run.env_id)?.blueprint(&config.env)?)?;
-        if !small_sources(&config, &env).is_empty() {
-            return Err(format!("the small path takes it: {name}").into());
-        }
-    }
-    Ok(())
 }
 
 /// A translation unit, and what needs it.

@@ -36,16 +36,21 @@ __device__ inline void warp_write_obs(float* const* to, unsigned int r, const Wa
     for (int i = 0; i < wide; ++i) ((float4*)row)[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
 #pragma unroll 4
     for (int i = 4 * wide; i < width; ++i) row[i] = 0.0f;
-    row[seen.number] = 1.0f;
+    if ((unsigned int)seen.number < (unsigned int)width) row[seen.number] = 1.0f;
 }
 
-// Of a row that shows another number already, two elements change.
+// Of a row that shows another number already, two elements change. A number out of range is shown by none.
 __device__ inline void warp_show(const WarpArrays& a, unsigned int r, const WarpSeen& seen, WarpReplica& replica) {
-    float* row = a.obs[0] + (unsigned long long)r * warp_obs_width(0);
-    if (replica.shown < 0) warp_write_obs<0>(a.obs, r, seen);
-    else row[replica.shown] = 0.0f;
-    row[seen.number] = 1.0f;
-    replica.shown = seen.number;
+    constexpr unsigned int width = warp_obs_width(0);
+    float* row = a.obs[0] + (unsigned long long)r * width;
+    bool exists = (unsigned int)seen.number < width;
+    if (replica.shown < 0 || !exists) {
+        warp_write_obs<0>(a.obs, r, seen);
+    } else {
+        row[replica.shown] = 0.0f;
+        row[seen.number] = 1.0f;
+    }
+    replica.shown = exists ? seen.number : -1;
 }
 #else
 template <int width>

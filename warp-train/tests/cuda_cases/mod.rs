@@ -12,6 +12,7 @@ pub(crate) mod relay;
 pub(crate) mod replay;
 pub(crate) mod shards;
 pub(crate) mod small;
+pub(crate) mod texts;
 
 use libtest_mimic::Failed;
 use warp_core::toml::Table;

@@ -318,9 +318,12 @@ fn collect(policies: &[WidePolicy], n_steps: usize, envs: &mut dyn DeviceEnvs) -
     }
     let device = envs.gpu().clone();
     let numbered = || policies.iter().enumerate();
+    // Few rows first: their blocks would wait until those of many leave a multiprocessor.
+    let mut by_rows: Vec<_> = numbered().collect();
+    by_rows.sort_by_key(|(_, policy)| policy.n_rows());
     for t in 0..n_steps {
         let seen = &*envs;
-        let works = numbered().flat_map(|policy| Between::ALL.map(|work| (policy, work)));
+        let works = by_rows.iter().flat_map(|policy| Between::ALL.map(|work| (*policy, work)));
         let works = works.map(|((i, policy), work)| move || work.start(policy, t, i == 0, seen));
         side_by_side(&device, works)?;
         envs.start_step()?;

@@ -215,6 +215,11 @@ impl WidePolicy {
         self.tiled.as_ref().map_or(Ok(()), |tiled| tiled.pack(&self.arrays.parameters))
     }
 
+    /// Rows that act at a time.
+    pub(super) fn n_rows(&self) -> usize {
+        self.sizes.rows
+    }
+
     /// Blocks for so many rows that act at once: of one tile, if all towers then run at once.
     pub(super) fn blocks_that_act(&self, rows: usize, shape: &TensorShape) -> Launch {
         let tiles = rows.div_ceil(TILE_ROWS);

@@ -9,8 +9,8 @@ const BESIDE_SUMS: usize = 24;
 /// The fewest registers with which a thread learns that has sums of 128 columns, or of 64: the compiler spills none there.
 const FEWEST_TO_LEARN: usize = 104;
 const FEWEST_TO_LEARN_64: usize = 88;
-/// Hidden layers at most where two groups multiply all of each: those that learn take turns at handing them over.
-const MOST_SHARED: usize = 4;
+/// Hidden layers at most where two groups multiply: those that learn wait for them at every layer.
+const MOST_LAYERS: usize = 4;
 /// Columns of a product at most.
 pub(super) const MOST_COLUMNS: usize = 256;
 /// Bytes that kernels declare for themselves.
@@ -23,7 +23,7 @@ const ONES: usize = BLOCK / 4;
 /// The groups of a block.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Groups {
-    /// How many learn, and how many multiply what those keep: one, or two that share every layer.
+    /// How many learn, and how many multiply what those keep: one, or two.
     pub(super) learners: usize,
     pub(super) multipliers: usize,
     /// Whether two that multiply share the inputs of the first layer, and else the outputs of all.
@@ -131,7 +131,7 @@ impl TensorShape {
             || self.hidden().any(|outputs| outputs != 64)
             || self.n_outputs() > MOST_OUTPUTS
             || self.half() > MOST_COLUMNS
-            || self.hidden().count() > MOST_SHARED
+            || self.hidden().count() > MOST_LAYERS
         {
             return None;
         }
@@ -161,9 +161,14 @@ impl TensorShape {
         self.observation_width().div_ceil(64).div_ceil(2) * 64
     }
 
-    /// Widths of products of groups that multiply beside another one.
-    pub(super) fn columns_to_share(&self, groups: &Groups) -> usize {
-        if groups.share_inputs { self.half() } else { self.columns() }
+    /// Widths of products of two groups that multiply; 0 is none.
+    pub(super) fn columns_to_share(&self, groups: &Groups) -> [usize; 2] {
+        let blocks = self.observation_width().div_ceil(64);
+        if groups.share_inputs {
+            [self.half(), blocks * 64 - self.half()]
+        } else {
+            [self.columns(); 2]
+        }
     }
 
     /// Whether there is room for a one behind observations: where two groups multiply, its gradients are those of biases.
@@ -191,5 +196,82 @@ impl TensorShape {
         let sums = places * 5 * 4 + 4 * 4 * self.norms();
         let of_group = kept + ahead + 64 * 4 * (self.n_outputs() + 2) + sums;
         self.image_bytes() + 4 * self.vectors() + groups.learners * of_group + ones
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tensor_shape::tests::{at_once, groups, tower};
+    use super::*;
+
+    /// The same where two groups multiply: their sums and what those need that learn are the registers that there are.
+    #[test]
+    fn layers_of_128_learn_in_one_pass() {
+        let shape = |inputs: usize, hidden: &[usize], outputs: usize| {
+            TensorShape::new(&tower(inputs, hidden, outputs), 232_448).unwrap()
+        };
+        let registers = |shape: &TensorShape| {
+            let groups = shape.groups().unwrap();
+            (groups.registers_to_learn, groups.registers_to_multiply)
+        };
+        let runner = shape(71, &[128, 128], 23);
+        assert_eq!((groups(&runner), registers(&runner)), (Some((2, 2)), (104, 152)));
+        assert_eq!((at_once(&runner), runner.columns()), ((230_016, true), 72));
+        assert_eq!(runner.products(), [8, 32, 72, 80, 128]);
+        let critic = shape(71, &[128, 128], 1);
+        assert_eq!((at_once(&critic), registers(&critic)), ((217_664, true), (112, 144)));
+        let few = shape(4, &[100, 65], 2);
+        assert_eq!((groups(&few), registers(&few)), (Some((2, 2)), (0, 0)));
+        let one = shape(4, &[128], 2);
+        assert_eq!((groups(&one), registers(&one)), (Some((2, 2)), (0, 0)));
+        assert_eq!(groups(&shape(72, &[128, 128], 23)), Some((2, 2)), "80 columns");
+        assert_eq!(groups(&shape(80, &[128, 128], 23)), None, "88 columns");
+        assert_eq!(groups(&shape(4, &[128, 128, 128], 2)), None);
+        assert_eq!(groups(&shape(4, &[128, 64], 2)), None);
+    }
+
+    /// Halves of 256 columns, beside every second layer above; the registers are those of a block, which are a multiple of 8 for
+    /// each thread: 504 for three groups.
+    #[test]
+    fn many_inputs_are_shared() {
+        let shape = |inputs: usize, hidden: &[usize], outputs: usize| {
+            TensorShape::new(&tower(inputs, hidden, outputs), 232_448)
+        };
+        let registers = |shape: &TensorShape| {
+            let groups = shape.groups().unwrap();
+            (groups.registers_to_learn, groups.registers_to_multiply)
+        };
+        let taxi = shape(500, &[64, 64], 6).unwrap();
+        assert_eq!((groups(&taxi), registers(&taxi)), (Some((1, 2)), (120, 192)));
+        assert!(!taxi.groups().unwrap().ahead);
+        assert_eq!(taxi.products(), [8, 16, 64, 256]);
+        assert_eq!((taxi.act_bytes(1), taxi.act_bytes(2)), (142_912, 209_472));
+        let odd = shape(400, &[64, 64], 6).unwrap();
+        assert_eq!(odd.products(), [8, 16, 64, 192, 256], "four blocks and three");
+        let some = shape(176, &[64, 50], 22).unwrap();
+        assert_eq!((groups(&some), registers(&some)), (Some((2, 2)), (0, 0)));
+        let deep = shape(4, &[64; 4], 2).unwrap();
+        assert_eq!((groups(&deep), registers(&deep)), (Some((2, 2)), (0, 0)));
+        assert_eq!(groups(&shape(4, &[64; 5], 2).unwrap()), None);
+        assert_eq!(shape(513, &[64, 64], 6), None, "more than two products of 256 columns");
+        assert_eq!(shape(500, &[64, 64, 64], 48), None, "more sums than registers");
+        let two_passes = shape(256, &[128, 64], 6).unwrap();
+        assert_eq!(groups(&two_passes), None);
+    }
+
+    /// An actor of 88 columns and 32 outputs has too many sums of gradients for registers, its critic has not.
+    #[test]
+    fn two_groups_multiply_for_all_towers_or_for_none() {
+        let towers = |inputs: usize, outputs: usize| {
+            let towers = [tower(inputs, &[128, 128], outputs), tower(inputs, &[128, 128], 1)];
+            let shapes = TensorShape::of_towers(&towers, 232_448).unwrap();
+            shapes.iter().map(groups).collect::<Vec<_>>()
+        };
+        assert_eq!(towers(71, 23), [Some((2, 2)); 2]);
+        assert_eq!(
+            groups(&TensorShape::new(&tower(85, &[128, 128], 1), 232_448).unwrap()),
+            Some((2, 2))
+        );
+        assert_eq!(towers(85, 23), [None; 2]);
     }
 }

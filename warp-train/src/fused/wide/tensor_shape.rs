@@ -33,8 +33,8 @@ pub(super) struct TensorShape {
     sums_obs: bool,
 }
 
-/// Bytes that kernels declare for themselves.
-const DECLARED: usize = 3 * 1024;
+/// Bytes that kernels declare for themselves, at most.
+const MOST_DECLARED: usize = 3 * 1024;
 /// Blocks of a kernel on one multiprocessor, at most.
 pub(super) const MOST_A_PROCESSOR: usize = 2;
 /// Groups of four warps of a block that acts, at most.
@@ -62,12 +62,12 @@ impl TensorShape {
         let fits = shape.fits(shared_bytes);
         shape.edges = shape.has_room_for_edges(shared_bytes);
         let with = shape.blocks()
-            * (shape.act_bytes(MOST_GROUPS) + shape.obs_sums_bytes(MOST_GROUPS) + DECLARED);
+            * (shape.act_bytes(MOST_GROUPS) + shape.obs_sums_bytes(MOST_GROUPS) + MOST_DECLARED);
         shape.sums_obs = with <= shared_bytes;
         fits.then_some(shape)
     }
 
-    /// Whether products have its widths, and kernels room: in two passes for no more observations than outputs.
+    /// Whether products have its widths, of observations only where those are no shares, and kernels room.
     fn fits(&self, shared_bytes: usize) -> bool {
         let outputs = self.widths[1..].iter().chain([&self.outputs]).max();
         let (inputs, bytes) = match &self.groups {
@@ -75,7 +75,7 @@ impl TensorShape {
             _ => (self.widths[0], self.learn_bytes().max(self.weights_bytes())),
         };
         let widest = outputs.map_or(inputs, |outputs| inputs.max(*outputs));
-        widest <= MOST_COLUMNS && bytes + DECLARED <= shared_bytes
+        widest <= MOST_COLUMNS && bytes + MOST_DECLARED <= shared_bytes
     }
 
     /// The shapes of a network's towers, if all have one. Two groups multiply for all of them or for none: a tower that takes two
@@ -257,7 +257,7 @@ impl TensorShape {
         // Sums of the widest layer and two operands, beside what every thread holds.
         let widest = self.widths.iter().chain([&self.outputs]).max().copied().unwrap_or(0);
         let registers = widest / 2 + widest / 2 + 32;
-        let shared = 227 * 1024 / (self.learn_bytes() + 3 * 1024);
+        let shared = 227 * 1024 / (self.learn_bytes() + MOST_DECLARED);
         (65_536 / 256 / registers).min(shared).clamp(1, MOST_A_PROCESSOR)
     }
 
@@ -282,12 +282,12 @@ impl TensorShape {
     pub(super) fn products(&self) -> Vec<usize> {
         let mut widths: Vec<_> = self.widths.iter().copied().chain([self.outputs, 8]).collect();
         match &self.groups {
-            Some(groups) if groups.multipliers > 1 => widths.push(self.columns_to_share(groups)),
+            Some(groups) if groups.multipliers > 1 => widths.extend(self.columns_to_share(groups)),
             // With gradients of biases beside those of weights.
             Some(_) => widths.extend(self.widths.iter().map(|width| width + 8)),
             None => {}
         }
-        widths.retain(|width| *width <= MOST_COLUMNS);
+        widths.retain(|width| (1..=MOST_COLUMNS).contains(width));
         widths.sort_unstable();
         widths.dedup();
         widths
@@ -332,11 +332,11 @@ impl TensorShape {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::network::Layer;
     use super::*;
 
-    fn tower(inputs: usize, hidden: &[usize], outputs: usize) -> Tower {
+    pub(in super::super) fn tower(inputs: usize, hidden: &[usize], outputs: usize) -> Tower {
         let mut n_in = inputs;
         let mut layer = |n_out: usize| {
             let layer = Layer { n_in, n_out, weight: 0 };
@@ -378,12 +378,12 @@ mod tests {
     }
 
     /// Groups that learn in one pass, and those that multiply beside them.
-    fn groups(shape: &TensorShape) -> Option<(usize, usize)> {
+    pub(in super::super) fn groups(shape: &TensorShape) -> Option<(usize, usize)> {
         shape.groups().map(|groups| (groups.learners, groups.multipliers))
     }
 
     /// Shared memory of one pass, and whether observations come ahead.
-    fn at_once(shape: &TensorShape) -> (usize, bool) {
+    pub(in super::super) fn at_once(shape: &TensorShape) -> (usize, bool) {
         let groups = shape.groups().unwrap();
         (shape.gradient_bytes(groups), groups.ahead)
     }
@@ -409,80 +409,12 @@ mod tests {
         assert_eq!(groups(&shape), Some((2, 1)));
     }
 
-    /// The same where two groups multiply: their sums and what those need that learn are the registers that there are.
-    #[test]
-    fn layers_of_128_learn_in_one_pass() {
-        let shape = |inputs: usize, hidden: &[usize], outputs: usize| {
-            TensorShape::new(&tower(inputs, hidden, outputs), 232_448).unwrap()
-        };
-        let registers = |shape: &TensorShape| {
-            let groups = shape.groups().unwrap();
-            (groups.registers_to_learn, groups.registers_to_multiply)
-        };
-        let runner = shape(71, &[128, 128], 23);
-        assert_eq!((groups(&runner), registers(&runner)), (Some((2, 2)), (104, 152)));
-        assert_eq!((at_once(&runner), runner.columns()), ((230_016, true), 72));
-        assert_eq!(runner.products(), [8, 32, 72, 80, 128]);
-        let critic = shape(71, &[128, 128], 1);
-        assert_eq!((at_once(&critic), registers(&critic)), ((217_664, true), (112, 144)));
-        let few = shape(4, &[100, 65], 2);
-        assert_eq!((groups(&few), registers(&few)), (Some((2, 2)), (0, 0)));
-        let one = shape(4, &[128], 2);
-        assert_eq!((groups(&one), registers(&one)), (Some((2, 2)), (0, 0)));
-        assert_eq!(groups(&shape(72, &[128, 128], 23)), Some((2, 2)), "80 columns");
-        assert_eq!(groups(&shape(80, &[128, 128], 23)), None, "88 columns");
-        assert_eq!(groups(&shape(4, &[128, 128, 128], 2)), None);
-        assert_eq!(groups(&shape(4, &[128, 64], 2)), None);
-    }
-
-    /// Halves of 256 columns, beside every second layer above; the registers are those of a block, which are a multiple of 8 for
-    /// each thread: 504 for three groups.
-    #[test]
-    fn many_inputs_are_shared() {
-        let shape = |inputs: usize, hidden: &[usize], outputs: usize| {
-            TensorShape::new(&tower(inputs, hidden, outputs), 232_448)
-        };
-        let registers = |shape: &TensorShape| {
-            let groups = shape.groups().unwrap();
-            (groups.registers_to_learn, groups.registers_to_multiply)
-        };
-        let taxi = shape(500, &[64, 64], 6).unwrap();
-        assert_eq!((groups(&taxi), registers(&taxi)), (Some((1, 2)), (120, 192)));
-        assert!(!taxi.groups().unwrap().ahead);
-        assert_eq!(taxi.products(), [8, 16, 64, 256]);
-        let some = shape(176, &[64, 50], 22).unwrap();
-        assert_eq!((groups(&some), registers(&some)), (Some((2, 2)), (0, 0)));
-        let deep = shape(4, &[64; 4], 2).unwrap();
-        assert_eq!((groups(&deep), registers(&deep)), (Some((2, 2)), (0, 0)));
-        assert_eq!(groups(&shape(4, &[64; 5], 2).unwrap()), None);
-        assert_eq!(shape(513, &[64, 64], 6), None, "more than two products of 256 columns");
-        assert_eq!(shape(500, &[64, 64, 64], 48), None, "more sums than registers");
-        let two_passes = shape(256, &[128, 64], 6).unwrap();
-        assert_eq!(groups(&two_passes), None);
-    }
-
     /// Where outer layers' gradients are made in the first pass, it takes nearly all of the shared memory.
     #[test]
     fn towers_with_outer_gradients_have_shapes() {
         let towers = [tower(6, &[256, 256], 3), tower(6, &[256, 256], 1)];
         let shapes = TensorShape::of_towers(&towers, 232_448).unwrap();
         assert!(shapes.iter().all(TensorShape::makes_edges));
-    }
-
-    /// An actor of 88 columns and 32 outputs has too many sums of gradients for registers, its critic has not.
-    #[test]
-    fn two_groups_multiply_for_all_towers_or_for_none() {
-        let towers = |inputs: usize, outputs: usize| {
-            let towers = [tower(inputs, &[128, 128], outputs), tower(inputs, &[128, 128], 1)];
-            let shapes = TensorShape::of_towers(&towers, 232_448).unwrap();
-            shapes.iter().map(groups).collect::<Vec<_>>()
-        };
-        assert_eq!(towers(71, 23), [Some((2, 2)); 2]);
-        assert_eq!(
-            groups(&TensorShape::new(&tower(85, &[128, 128], 1), 232_448).unwrap()),
-            Some((2, 2))
-        );
-        assert_eq!(towers(85, 23), [None; 2]);
     }
 
     /// As the kernels' texts say.

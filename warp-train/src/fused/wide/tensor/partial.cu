@@ -9,7 +9,7 @@ __device__ inline int t_true(int place) {
 
 struct TPartial {
     float* to;
-    // Whether nothing is there yet; else what is written adds to it. A minibatch may be all that is learned from at a time.
+    // Whether nothing is there yet; else what is written adds to it. Without T_CHUNKS minibatches are never split.
     bool fresh;
 
     __device__ inline void put(float* at, float x) const { *at = !T_CHUNKS || fresh ? x : *at + x; }

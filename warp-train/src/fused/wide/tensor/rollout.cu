@@ -4,7 +4,8 @@
 
 #define T_SHOWS (WARP_ONE_HOT && !P_NORM_OBS)
 #if T_SHOWS
-// Puts 16 observations that are numbers, each of every second lane, one-hot into the warp's part of shared memory; -1 is none.
+// Puts 16 observations that are numbers, each of every second lane, one-hot into the warp's part of shared memory; one out of range is
+// shown by none.
 __device__ inline void t_show_rows(int number, unsigned char* to) {
     constexpr int pieces = t_in(0) / 8;
     int lane = threadIdx.x % 32;
@@ -12,7 +13,7 @@ __device__ inline void t_show_rows(int number, unsigned char* to) {
         *(uint4*)(to + e / pieces * T_ROW + e % pieces * 16) = make_uint4(0u, 0u, 0u, 0u);
     }
     __syncwarp();
-    if (number >= 0) *(unsigned short*)(to + lane / 2 * T_ROW + number * 2) = HALF_ONE;
+    if ((unsigned int)number < T_IN) *(unsigned short*)(to + lane / 2 * T_ROW + number * 2) = HALF_ONE;
     __syncwarp();
 }
 #endif

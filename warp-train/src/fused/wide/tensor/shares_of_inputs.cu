@@ -1,21 +1,25 @@
 // Where hidden layers have 64 outputs and inputs are many, each of two groups multiplies half of the first layer's inputs. It
 // also has every second one of the layers above.
 
-// Columns of a half, in whole blocks; in what the second one has more than there are, nothing is looked for, and where it has
-// nothing else there is none.
+// Columns of the first half, in whole blocks, and of what is left for the second one; it may be nothing.
 #define T_HALF ((t_blocks(t_in(0)) + 1) / 2 * 64)
+#define T_REST (t_blocks(t_in(0)) * 64 - T_HALF)
+__host__ __device__ constexpr int t_share(int share) { return share == 0 ? T_HALF : T_REST; }
 
 // Sums of gradients of group SHARE: its half of the first layer's, and all of its layers' up to layer L.
 template <int SHARE, int L>
 struct TShares {
-    static constexpr bool owns = L == 0 ? SHARE * T_HALF < t_in(0) : L % 2 == SHARE;
+    static constexpr bool owns = L == 0 ? t_share(SHARE) > 0 : L % 2 == SHARE;
     static constexpr bool has_bias = L > 0 || (SHARE == 0 && !t_has_one(0));
-    float sums[L == 0 ? T_HALF / 2 : L == T_DEPTH ? T_N / 2 : t_in(L) / 2] = {}, bias[4] = {};
+    static constexpr int columns = L == T_DEPTH ? T_N : L > 0 ? t_in(L) : owns ? t_share(SHARE) : 8;
+    float sums[columns / 2] = {}, bias[4] = {};
     TShares<SHARE, L - 1> below;
 
     __device__ inline void add(const TTile& tile) {
         t_wait_barrier(t_shared(tile.whole), tile.turn & 1);
         if constexpr (owns) multiply(tile);
+        // All lanes have seen that the tile is whole.
+        __syncwarp();
         if (threadIdx.x % 32 == 0) t_arrive(tile.read);
         TTile next = tile;
         ++next.turn;
@@ -31,9 +35,8 @@ struct TShares {
         #pragma unroll
         for (int k = 0; k < 4; ++k) {
             WideWord right = t_operand(inputs + k * 2048, 8192, 1024, 1);
-            if constexpr (L == T_DEPTH) Mma<T_N>::shared(sums, right, outputs + k * 128);
-            else if constexpr (L > 0) Mma<t_in(L)>::shared(sums, outputs + k * 128, right);
-            else Mma<T_HALF>::shared(sums, outputs + k * 128, right);
+            if constexpr (L == T_DEPTH) Mma<columns>::shared(sums, right, outputs + k * 128);
+            else Mma<columns>::shared(sums, outputs + k * 128, right);
             if (has_bias) Mma<8>::shared(bias, outputs + k * 128, ones);
         }
         t_commit();

@@ -73,7 +73,7 @@ __host__ __device__ constexpr int t_norm_at(int l) { return T_BIASES + 2 * t_bia
 // columns, [64 rows, 128 bytes], swizzled as a product wants them. Within 32 columns of a hidden layer
 // the order is that in which a thread holds them, 8 in 16 bytes.
 //
-// Where two groups multiply (groups_of_128.cu), gradients of hidden layers replace what the layers gave, and rows and columns
+// Where two groups multiply (two_multiply.cu), gradients of hidden layers replace what the layers gave, and rows and columns
 // are in their own order, since the next layer's products read them, too.
 #define T_REPLACES (T_MULTIPLIERS > 1)
 __host__ __device__ constexpr int t_blocks(int columns) { return (columns + 63) / 64; }
