@@ -89,8 +89,8 @@ impl TensorShape {
     pub(super) fn find_groups(&self, shared_bytes: usize) -> Option<Groups> {
         let fits = |groups: &Groups| self.gradient_bytes(groups) + DECLARED <= shared_bytes;
         let Some(found) = self.groups_of_64(fits) else {
-            let many_inputs = || self.groups_of_many_inputs(fits);
-            return self.groups_of_128().filter(fits).or_else(many_inputs);
+            let sharing = || self.groups_that_share_inputs(fits);
+            return self.groups_of_128().filter(fits).or_else(sharing);
         };
         let ahead = Groups { ahead: true, ..found.clone() };
         Some(if fits(&ahead) { ahead } else { found })
@@ -126,7 +126,7 @@ impl TensorShape {
     }
 
     /// Where all hidden layers have 64, and observations are many or layers are.
-    fn groups_of_many_inputs(&self, fits: impl Fn(&Groups) -> bool) -> Option<Groups> {
+    fn groups_that_share_inputs(&self, fits: impl Fn(&Groups) -> bool) -> Option<Groups> {
         if self.is_normed()
             || self.hidden().any(|outputs| outputs != 64)
             || self.n_outputs() > MOST_OUTPUTS

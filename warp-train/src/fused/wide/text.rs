@@ -86,7 +86,7 @@ const TENSOR_OF_128: &[&str] = &[
     include_str!("tensor/shares_of_outputs.cu"),
     TENSOR_GRADIENT,
 ];
-const TENSOR_OF_MANY_INPUTS: &[&str] = &[
+const TENSOR_SHARED_INPUTS: &[&str] = &[
     TENSOR_KEPT,
     TENSOR_SAMPLES,
     TENSOR_PARTIAL,
@@ -223,7 +223,7 @@ pub(super) fn tensor(
         |unit: &[&str]| with_samplers("wide_tensor.cu", format!("{text}{}", unit.join("\n")));
     match shape.groups() {
         Some(groups) if groups.share_inputs => {
-            [TENSOR_ACT, TENSOR_OF_MANY_INPUTS].map(source).to_vec()
+            [TENSOR_ACT, TENSOR_SHARED_INPUTS].map(source).to_vec()
         }
         Some(groups) if groups.multipliers > 1 => [TENSOR_ACT, TENSOR_OF_128].map(source).to_vec(),
         Some(_) => [TENSOR_ACT, TENSOR_OF_64].map(source).to_vec(),

@@ -1,5 +1,5 @@
-// Where hidden layers have 64 outputs and inputs are many, each of two groups multiplies half of the first layer's inputs. It
-// also has every second one of the layers above.
+// Where hidden layers have 64 outputs, and inputs are many or layers three or four: each of two groups multiplies half of the
+// first layer's inputs, and every second one of the layers above.
 
 // Columns of the first half, in whole blocks, and of what is left for the second one; it may be nothing.
 #define T_HALF ((t_blocks(t_in(0)) + 1) / 2 * 64)
