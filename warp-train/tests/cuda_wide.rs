@@ -305,10 +305,10 @@ fn trials_in_bf16(ignored: bool) -> Vec<Trial> {
 /// Those that are tried with bf16, too: every way of multiplying.
 fn in_bf16() -> Vec<Case> {
     let cases = [CASES[0], CASES[1], CASES[3], MASKS, CASES[8], NO_HIDDEN_LAYER];
-    let of_128 = [OF_128[0], OF_128[3], OF_128[4], MANY_INPUTS[0], MANY_INPUTS[4]];
+    let whole = [OF_128[0], OF_128[3], OF_128[4], MANY_INPUTS[0], MANY_INPUTS[4]];
     let layers = [NORMED_LAYERS[1], NORMED_LAYERS[2]];
     let layers = layers.into_iter().chain(MANY_HEADS);
-    cases.into_iter().chain([WHOLE[2], WHOLE[4]]).chain(of_128).chain(TILED).chain(layers).collect()
+    cases.into_iter().chain([WHOLE[2], WHOLE[4]]).chain(whole).chain(TILED).chain(layers).collect()
 }
 
 /// Those whose iterations are compared with the CPU's, repeated and resumed.

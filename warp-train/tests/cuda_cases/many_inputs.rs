@@ -3,8 +3,8 @@
 
 use super::Case;
 
-/// One and two groups that learn, one and several tiles of each; as many observations as products take, or fewer; one to three
-/// layers; towers apart and shared; masks, and agents that leave.
+/// One and two groups that learn, one and several tiles of each; as many observations as products take, or fewer; one to four
+/// layers; towers apart and shared; masks, boxes, and agents that leave.
 pub(crate) const MANY_INPUTS: [Case; 8] = [
     (
         "many inputs, 500, masks, several tiles",

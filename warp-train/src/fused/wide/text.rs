@@ -76,8 +76,8 @@ const TENSOR_OF_64: &[&str] = &[
     include_str!("tensor/groups_of_64.cu"),
     TENSOR_GRADIENT,
 ];
-/// The same where two do, and share every layer's outputs, or the first one's inputs.
-const TENSOR_OF_128: &[&str] = &[
+/// The same where two do, and share every layer's outputs.
+const TENSOR_SHARED_OUTPUTS: &[&str] = &[
     TENSOR_KEPT,
     TENSOR_SAMPLES,
     TENSOR_PARTIAL,
@@ -86,6 +86,7 @@ const TENSOR_OF_128: &[&str] = &[
     include_str!("tensor/shares_of_outputs.cu"),
     TENSOR_GRADIENT,
 ];
+/// The same where they share the first layer's inputs.
 const TENSOR_SHARED_INPUTS: &[&str] = &[
     TENSOR_KEPT,
     TENSOR_SAMPLES,
@@ -225,7 +226,9 @@ pub(super) fn tensor(
         Some(groups) if groups.share_inputs => {
             [TENSOR_ACT, TENSOR_SHARED_INPUTS].map(source).to_vec()
         }
-        Some(groups) if groups.multipliers > 1 => [TENSOR_ACT, TENSOR_OF_128].map(source).to_vec(),
+        Some(groups) if groups.multipliers > 1 => {
+            [TENSOR_ACT, TENSOR_SHARED_OUTPUTS].map(source).to_vec()
+        }
         Some(_) => [TENSOR_ACT, TENSOR_OF_64].map(source).to_vec(),
         None if shape.makes_edges() => {
             [TENSOR_ACT, EDGES_LEARN, EDGES_WEIGHTS].map(source).to_vec()
@@ -407,7 +410,7 @@ mod tests {
     /// Else NVRTC mistakes local structs for them, as `kernel_args.rs` says.
     #[test]
     fn arguments_are_taken_by_value() {
-        let at_once = [TENSOR_OF_64, TENSOR_OF_128];
+        let at_once = [TENSOR_OF_64, TENSOR_SHARED_OUTPUTS];
         let in_two = [TENSOR_LEARN, TENSOR_WEIGHTS, EDGES_LEARN, EDGES_WEIGHTS];
         let tensor = [&[TENSOR_ACT][..], &at_once, &in_two].concat();
         let units = [&tensor[..], &[TENSOR_ROLLOUT, TILED_NORM], &TILED_UNITS].concat().concat();
