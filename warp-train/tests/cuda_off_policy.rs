@@ -237,10 +237,11 @@ fn main() -> ExitCode {
         fleet(&in_shards(SHARDS[4].1, 2), "fp16", 40)
     });
     trials.push(sharded.with_ignored_flag(no_device.is_some()));
-    let together = Trial::bench("cuda_off_policy_rate: pendulum, 64 seeds at once", |test_mode| {
-        (!test_mode).then(|| fleet_rate(64)).transpose()
-    });
-    trials.push(together.with_ignored_flag(no_device.is_some()));
+    for n in [8, 16, 32, 64] {
+        let name = format!("cuda_off_policy_rate: pendulum, {n} seeds at once");
+        let rate = move |test_mode: bool| (!test_mode).then(|| fleet_rate(n)).transpose();
+        trials.push(Trial::bench(name, rate).with_ignored_flag(no_device.is_some()));
+    }
     for (name, keys) in RATES {
         let trial = Trial::bench(format!("cuda_off_policy_rate: {name}"), move |test_mode| {
             let rate = |()| rate(name, &config(keys, "fp16")?);

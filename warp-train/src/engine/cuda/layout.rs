@@ -274,6 +274,15 @@ impl Machine {
         1 << (self.multiprocessors / n).clamp(1, largest).ilog2()
     }
 
+    /// Whether so many tiles keep half of a run's multiprocessors busy, or, of one of several runs, more than half of its
+    /// blocks.
+    fn is_busy_with(self, tiles: usize) -> bool {
+        match self.runs {
+            1 => tiles >= self.multiprocessors / 2,
+            _ => 2 * tiles > self.most_blocks(),
+        }
+    }
+
     /// Blocks of a program of one run at most. All run at the same time, so that they can meet: a multiprocessor
     /// takes two of them, and a quarter of the places is left over for clusters that must not be torn apart.
     pub(super) fn most_blocks(self) -> usize {
@@ -294,12 +303,12 @@ impl RowTiles {
     }
 
     /// Where a team takes `passes` at a time at most, each by one block, or by as many as have a warp for every 32 columns of
-    /// the widest layer: tiles as high as fits, while there are enough for half of the run's multiprocessors.
+    /// the widest layer: tiles as high as fits, while there are enough of them.
     fn of_passes(rows: usize, machine: Machine, widest: usize, passes: usize) -> Self {
         let n = |high: usize| rows.div_ceil(16 * high);
         let fits = |high: &usize| {
             rows >= 16 * high
-                && n(*high) >= machine.multiprocessors / machine.runs / 2
+                && machine.is_busy_with(n(*high))
                 && half_bytes(*high, widest) <= machine.most_shared()
         };
         let high = [4, 2].into_iter().find(fits).unwrap_or(1);
@@ -474,9 +483,10 @@ mod tests {
 
     #[test]
     fn two_blocks_of_a_program_fit_into_a_multiprocessor() {
-        assert_eq!([1, 12, 64].map(|runs| batch(228, runs)), [(1, false), (2, true), (4, true)]);
-        assert_eq!([1, 12, 64].map(|runs| batch(164, runs)), [(1, false), (2, false), (2, false)]);
-        assert_eq!([1, 12, 64].map(|runs| batch(100, runs)), [(1, false); 3]);
+        let batches = |kilobytes| [1, 12, 32, 64].map(|runs| batch(kilobytes, runs));
+        assert_eq!(batches(228), [(1, false), (1, true), (2, true), (4, true)]);
+        assert_eq!(batches(164), [(1, false), (1, false), (2, false), (2, false)]);
+        assert_eq!(batches(100), [(1, false); 4]);
         let brings_tiles = |kilobytes: usize| {
             Machine { shared: kilobytes << 10, ..Machine::H200 }.fits_twice(LEARN_BYTES)
         };

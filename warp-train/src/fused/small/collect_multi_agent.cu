@@ -25,10 +25,17 @@ struct __align__(16) MultiAgentRows {
 };
 static_assert(sizeof(NetShared) % 16 == 0, "rows behind the networks begin at multiples of 16 bytes");
 
+// Puts the outputs of a tile into a warp's rows.
+__device__ __forceinline__ void put_outputs(MultiAgentRows& rows, int tile, const float (&out)[4]) {
+    int lane = threadIdx.x & 31;
+    float* to = rows.z + (tile * 16 + lane / 4) * LDZ + 2 * (lane & 3);
+    *(float2*)to = make_float2(out[0], out[1]);
+    *(float2*)(to + 8 * LDZ) = make_float2(out[2], out[3]);
+}
+
 // One or two tiles through a network, from a warp's rows to its outputs.
 template <int R>
 __device__ __forceinline__ void multi_agent_forward(const NetShared& net, MultiAgentRows& rows, int tile) {
-    int lane = threadIdx.x & 31;
     u32 inputs[R][KX / 16][4];
     Hidden h1[R], h2[R];
     float out[R][4];
@@ -36,20 +43,41 @@ __device__ __forceinline__ void multi_agent_forward(const NetShared& net, MultiA
     hidden_layers<R>(net, inputs, h1, h2);
     last_layer<0, R>(net, h2, out);
 #pragma unroll
-    for (int r = 0; r < R; ++r) {
-        float* to = rows.z + ((tile + r) * 16 + lane / 4) * LDZ + 2 * (lane & 3);
-        *(float2*)to = make_float2(out[r][0], out[r][1]);
-        *(float2*)(to + 8 * LDZ) = make_float2(out[r][2], out[r][3]);
-    }
+    for (int r = 0; r < R; ++r) put_outputs(rows, tile + r, out[r]);
 }
 
-// All tiles of policy P and of those behind it.
-template <int P> __device__ __forceinline__ void multi_agent_act(const NetShared* nets, MultiAgentRows& rows) {
-    constexpr int first = first_slot(P) * TOGETHER / 16, end = first_slot(P + 1) * TOGETHER / 16;
+// Two tiles through a network each, side by side: a layer of one waits while the other's is worked on.
+__device__ __forceinline__ void multi_agent_forward(const NetShared& first, const NetShared& second,
+                                                    MultiAgentRows& rows, int tile) {
+    u32 inputs[2][1][KX / 16][4];
+    Hidden h1[2][1], h2[2][1];
+    Normed normed[2][1];
+    float out[2][1][4];
 #pragma unroll
-    for (int tile = first; tile + 1 < end; tile += 2) multi_agent_forward<2>(nets[P], rows, tile);
-    if ((end - first) % 2 == 1) multi_agent_forward<1>(nets[P], rows, end - 1);
-    if constexpr (P + 1 < N_POLICIES) multi_agent_act<P + 1>(nets, rows);
+    for (int i = 0; i < 2; ++i) load_inputs<1>(inputs[i], rows.x + (tile + i) * 16 * LDX);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) first_layer<1>(i ? second : first, inputs[i], h1[i], normed[i]);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) second_layer<1>(i ? second : first, h1[i], h2[i], normed[i]);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) last_layer<0, 1>(i ? second : first, h2[i], out[i]);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) put_outputs(rows, tile + i, out[i][0]);
+}
+
+// Tile T and those behind it.
+template <int T> __device__ __forceinline__ void multi_agent_act(const NetShared* nets, MultiAgentRows& rows) {
+    constexpr int tiles = N_SLOTS / TILE_SLOTS, policy = policy_of_slot(T * TILE_SLOTS);
+    if constexpr (T + 1 < tiles) {
+        constexpr int next = policy_of_slot((T + 1) * TILE_SLOTS);
+        if constexpr (policy == next)
+            multi_agent_forward<2>(nets[policy], rows, T);
+        else
+            multi_agent_forward(nets[policy], nets[next], rows, T);
+        if constexpr (T + 2 < tiles) multi_agent_act<T + 2>(nets, rows);
+    } else {
+        multi_agent_forward<1>(nets[policy], rows, T);
+    }
 }
 
 // Units of observations that a lane stores in a step.
@@ -198,6 +226,9 @@ __device__ __forceinline__ void multi_agent_uniforms(const WarpRun& world, const
         ready[round].next = 0;
 #pragma unroll
         for (int i = 0; i < 4; ++i) ready[round].u[i] = i < ACTION_WIDTH ? warp_draw_uniform(&own) : 0.0f;
+        // Drawn here, where it waits for less, and not behind the networks.
+#pragma unroll
+        for (int i = 0; i < ACTION_WIDTH; ++i) asm volatile("" : "+f"(ready[round].u[i]));
     }
 }
 
@@ -229,7 +260,7 @@ extern "C" __global__ void __launch_bounds__(32 * MOST_WARPS, 2)
 #pragma unroll
     for (int p = 0; p < N_POLICIES; ++p) {
         if (blockIdx.x == 0 && threadIdx.x == 0) *policies.barrier[p] = 0u;
-        load_net(nets[p], policies.parameters[p], threadIdx.x, blockDim.x);
+        load_net<ONE_WARP_AT_ONCE>(nets[p], policies.parameters[p], threadIdx.x, blockDim.x);
     }
     MultiAgentNormaliser::load(near, policies.normalise);
     for (int i = lane; i < (int)(sizeof(rows) / 4); i += 32) ((u32*)&rows)[i] = 0u;

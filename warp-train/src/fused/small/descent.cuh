@@ -217,27 +217,25 @@ struct Own {
     }
 };
 
-// Loads a lane's part of its warp's rows of a tile; rows beyond the minibatch are zeros. Where lanes have units of
-// several rows, each finds one row for all.
-__device__ __forceinline__ void load_rows(const u32* records, const EpochOrder& order, u32 first, u32 end,
-                                          uint4 (&loaded)[LANE_UNITS]) {
-    constexpr bool shares = LANE_UNITS > 1 && MINIBATCHES > 1;
-    int lane = threadIdx.x & 31;
-    u32 found = first + lane % WARP_ROWS;
-    if (shares) found = order.at(found < end ? found : end - 1);
+// The place in an epoch of the row that this lane looks up, of a warp's from place `first` on: the minibatch's last one
+// where there are no more, whose losses do not count.
+__device__ __forceinline__ u32 place_of_lane(u32 first, u32 end) {
+    u32 lane = threadIdx.x & 31, place = first + (LANE_UNITS > 1 ? lane % WARP_ROWS : lane / RECORD_UNITS);
+    return place < end ? place : end - 1u;
+}
+
+// Loads a lane's part of its warp's rows of a tile, of `n` samples; `found` is the row that the lane has looked up.
+__device__ __forceinline__ void load_rows(const u32* records, u32 n, u32 found, uint4 (&loaded)[LANE_UNITS]) {
+    constexpr u32 units = WARP_ROWS * RECORD_UNITS;
 #pragma unroll
     for (int i = 0; i < LANE_UNITS; ++i) {
-        int unit = lane + 32 * i;
-        u32 at = first + unit / RECORD_UNITS;
-        u32 shared_row = shares ? __shfl_sync(0xffffffffu, found, unit / RECORD_UNITS % 32) : 0u;
-        loaded[i] = make_uint4(0u, 0u, 0u, 0u);
-        if (unit < WARP_ROWS * RECORD_UNITS && at < end) {
-            u32 row = shares ? shared_row : order.at(at);
-            int part = unit % RECORD_UNITS;
-            const uint4* from = record_at(records, row) + part;
-            if (APART && part >= X_UNITS) from = rest_at(records, order.n / N_STEPS, row) + part - X_UNITS;
-            loaded[i] = __ldcg(from);
-        }
+        u32 unit = (threadIdx.x & 31) + 32 * i;
+        if (units % 32 != 0 && unit >= units) unit = units - 1;
+        u32 part = unit % RECORD_UNITS, row = found;
+        if (LANE_UNITS > 1) row = __shfl_sync(0xffffffffu, found, unit / RECORD_UNITS % 32);
+        const uint4* from = record_at(records, row) + part;
+        if (APART && part >= X_UNITS) from = rest_at(records, n / N_STEPS, row) + part - X_UNITS;
+        loaded[i] = __ldcg(from);
     }
 }
 
@@ -252,6 +250,7 @@ struct Minibatches {
     Coefficients k;
     LossSums sums;
     uint4 loaded[LANE_UNITS];
+    u32 ahead;  // of the tile after the one that is loaded: what this lane looks up there is sent, not settled
     int stage;
 
     __device__ __forceinline__ Minibatches(int net, const SmallRun& run, const u32* records, NetworkBlocks blocks,
@@ -267,32 +266,38 @@ struct Minibatches {
 
     __device__ __forceinline__ EpochOrder order(int epoch) const { return order_of(run, n, epoch, keys); }
 
+    // Where this warp's rows of the block's first tile of minibatch `u` begin.
+    __device__ __forceinline__ u32 first_place(int u) const {
+        return minibatch_start(n, u % MINIBATCHES) + blocks.own * TILE_ROWS + group_warp() * WARP_ROWS;
+    }
     // Loads what this warp needs of minibatch `u` first.
     __device__ __forceinline__ void load_first(int u) {
-        u32 start = minibatch_start(n, u % MINIBATCHES);
-        load_rows(records, order(u / MINIBATCHES), start + blocks.own * TILE_ROWS + group_warp() * WARP_ROWS,
-                  minibatch_start(n, u % MINIBATCHES + 1), loaded);
+        EpochOrder of = order(u / MINIBATCHES);
+        u32 first = first_place(u), end = minibatch_start(n, u % MINIBATCHES + 1);
+        load_rows(records, n, of.at(place_of_lane(first, end)), loaded);
+        if (MOST_TILES != 1) ahead = of.sent(place_of_lane(first + blocks.n * TILE_ROWS, end));
     }
 
     // Adds this block's tiles of minibatch `u` to `own`; returns one over the number of samples.
     __device__ __forceinline__ float add(UpdateShared& shared, int u, OwnTiles& own) {
         int warp = group_warp();
-        u32 start = minibatch_start(n, u % MINIBATCHES);
-        u32 end = minibatch_start(n, u % MINIBATCHES + 1);
-        float one = 1.0f / (float)((end - start) * RANKS);
+        u32 end = minibatch_start(n, u % MINIBATCHES + 1), step = blocks.n * TILE_ROWS;
+        float one = 1.0f / (float)((end - minibatch_start(n, u % MINIBATCHES)) * RANKS);
         k.mean = NORM_ADV ? shared.mean[u] : 0.0f;
         k.scale = NORM_ADV ? shared.scale[u] : 1.0f;
         NormSums norms = {};
+        EpochOrder of = order(u / MINIBATCHES);
 #pragma unroll 1
-        for (u32 at = start + blocks.own * TILE_ROWS; at < end; at += blocks.n * TILE_ROWS) {
+        for (u32 at = first_place(u); at - warp * WARP_ROWS < end; at += step) {
             Stage& to = shared.stage[stage];
             if (N_STAGES == 1 && MOST_TILES != 1) group_wait();
             stage_rows(to, warp, loaded);
-            u32 following = at + blocks.n * TILE_ROWS;
-            if (MOST_TILES != 1 && following < end)
-                load_rows(records, order(u / MINIBATCHES), following + warp * WARP_ROWS, end, loaded);
+            // Behind the last tile as well, where it is of no use: a branch would cost every tile more.
+            if (MOST_TILES != 1) load_rows(records, n, of.settled(ahead), loaded);
             __syncwarp();
-            add_tile(net, shared.net, to, warp, (int)(end - at) - warp * WARP_ROWS, k, one, sums, own, norms);
+            add_tile(net, shared.net, to, warp, (int)(end - at), k, one, sums, own, norms, [&] {
+                if (MOST_TILES != 1) ahead = of.sent(place_of_lane(at + 2 * step, end));
+            });
             if (MOST_TILES == 1) break;
             stage = N_STAGES == 1 ? 0 : 1 - stage;
         }

@@ -6,6 +6,13 @@
 // Needs: MINIBATCHES, EPOCHS, LEAN, LOCAL_SHARDS (of this GPU), AGENTS (of a replica that learn).
 #pragma once
 
+// Whether an update is in pieces, between which NCCL gathers (pieces.cuh).
+#ifndef RELAYED
+#define RELAYED 0
+#endif
+// Whether the keys of all epochs' orders are kept in shared memory, and not worked out for every minibatch.
+#define KEEPS_KEYS (LEAN || (LOCAL_SHARDS == 1 && EPOCHS <= 32 && !RELAYED))
+
 // The order of a shard's samples: a bijection of 0 .. n, by rounds that permute 0 .. 2^bits; what falls outside
 // is sent round again. It is computed both ways: which sample is at a place, and at which place a
 // sample is.
@@ -37,18 +44,23 @@ struct Order {
         i ^= i >> shift;
         return (i * inverse - add) & mask;
     }
-    // The sample at place `i`.
-    __device__ __forceinline__ u32 at(u32 i) const {
+    // The sample at place `i` is settled(sent(i)): the first, which takes most of the time, may be done ahead and has no
+    // branch.
+    __device__ __forceinline__ u32 sent(u32 i) const {
+        if (MINIBATCHES == 1) return i;
+        i = forth(i, key.x, 0x9E3779B1u);
+        i = forth(i, key.y, 0x85EBCA77u);
+        i = forth(i, key.z, 0xC2B2AE3Du);
+        return forth(i, key.w, 0x27D4EB2Fu);
+    }
+    __device__ __forceinline__ u32 settled(u32 i) const {
         if (MINIBATCHES == 1) return i;
 #pragma unroll 1
-        do {
-            i = forth(i, key.x, 0x9E3779B1u);
-            i = forth(i, key.y, 0x85EBCA77u);
-            i = forth(i, key.z, 0xC2B2AE3Du);
-            i = forth(i, key.w, 0x27D4EB2Fu);
-        } while (i >= n);
+        while (i >= n) i = sent(i);
         return i;
     }
+    // The sample at place `i`.
+    __device__ __forceinline__ u32 at(u32 i) const { return settled(sent(i)); }
     // The place of sample `j`.
     __device__ __forceinline__ u32 place(u32 j) const {
 #pragma unroll 1
@@ -87,6 +99,9 @@ struct EpochOrder {
         u32 shard = i % LOCAL_SHARDS, j = of_shard(shard).at(i / LOCAL_SHARDS);
         return j / own * replicas + shard * own + j % own;
     }
+    // In two parts, as of one shard.
+    __device__ __forceinline__ u32 sent(u32 i) const { return i; }
+    __device__ __forceinline__ u32 settled(u32 i) const { return at(i); }
     // The place of sample `j`.
     __device__ __forceinline__ u32 place(u32 j) const {
         u32 shard = j % replicas / own;
@@ -112,7 +127,7 @@ typedef Order EpochOrder;
 
 // The order of an epoch, whose key is one of `keys` if they are kept.
 __device__ __forceinline__ EpochOrder order_of(const SmallRun& run, u32 n, int epoch, const WarpWords* keys) {
-    return LEAN ? Order(n, keys[epoch]) : Order(run, n, epoch);
+    return KEEPS_KEYS ? Order(n, keys[epoch]) : Order(run, n, epoch);
 }
 
 // The orders of all epochs, which differ in their keys alone; of many epochs made when needed.

@@ -28,8 +28,10 @@ int main(int, char** arguments) {
     printf("%u ", MINIBATCHES);
     for (u32 part = 0; part <= MINIBATCHES; ++part) printf("%u ", minibatch_start(n, (int)part));
     Orders orders(run, n);
+    WarpWords keys[EPOCHS];
     for (int epoch = 0; epoch < EPOCHS; ++epoch) {
-        EpochOrder order = order_of(run, n, epoch, nullptr);
+        keys[epoch] = Order::key_of(run, epoch);
+        EpochOrder order = order_of(run, n, epoch, keys);
         for (u32 i = 0; i < n; ++i) {
             printf("%u ", order.at(i));
             if (orders.of(epoch).place(order.at(i)) != i) return 1;

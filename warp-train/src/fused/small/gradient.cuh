@@ -63,8 +63,13 @@ __device__ __forceinline__ void back_to_first(const NetShared& net, const Hidden
 }
 #endif
 
+// Whether every second part of a small product is summed apart, so that it has only half of the others to wait for:
+// where a block has a multiprocessor's registers to itself.
+#define ODD_APART (BLOCKS == 1 && !LEAN)
+
 // A small product by one warp, whose result is added to `sums`.
 __device__ __forceinline__ void add_job(const Job& job, float (&sums)[4]) {
+    float odd[4] = {};
 #pragma unroll
     for (int k = 0; k < TILE_ROWS / 16; k += 2) {
         u32 a[4], other[4], b[4];
@@ -72,8 +77,10 @@ __device__ __forceinline__ void add_job(const Job& job, float (&sums)[4]) {
         load_4_turned(a, job.a + k * 16 * job.a_width * 2);
         load_4_turned(other, job.a + (k + 1) * 16 * job.a_width * 2);
         mma16(sums, a[0], a[1], a[2], a[3], b[0], b[1]);
-        mma16(sums, other[0], other[1], other[2], other[3], b[2], b[3]);
+        mma16(ODD_APART ? odd : sums, other[0], other[1], other[2], other[3], b[2], b[3]);
     }
+#pragma unroll
+    for (int i = 0; i < (ODD_APART ? 4 : 0); ++i) sums[i] += odd[i];
 }
 
 #if SMALL_TOGETHER
@@ -91,7 +98,8 @@ template <int TILES> __device__ __forceinline__ void add_columns(float (*sums)[4
 }
 
 // Adds the tile in the stage to this warp's part of all gradients: each four warps have 64 of the features.
-__device__ __forceinline__ void add_gradients(Stage& stage, int warp, OwnTiles& own) {
+template <class Meanwhile>
+__device__ __forceinline__ void add_gradients(Stage& stage, int warp, OwnTiles& own, Meanwhile meanwhile) {
     float(*small)[4] = own + WIDE_TILES;
     // Of all lanes the same, which the compiler then knows.
     int group = __shfl_sync(0xffffffffu, warp / 4, 0), panel = group * PANEL_BYTES;
@@ -102,6 +110,7 @@ __device__ __forceinline__ void add_gradients(Stage& stage, int warp, OwnTiles& 
     add_columns<1>(small + X_TILES, further(operand(stage.d(2)), panel), columns_at(stage.x + OBS / 8 * X_UNIT));
     add_columns<1>(small + X_TILES + 1, further(operand(stage.h(2)), panel), columns_at(stage.out));
     end_products();
+    meanwhile();
     if (warp == 0) add_job(small_job(stage, N_JOBS - 1), small[X_TILES + 2]);
     wait_for_products<0>();
     settle<OWN_TILES>(own);
@@ -259,10 +268,11 @@ __device__ __forceinline__ void back_through_norms(const NetShared& net, Stage& 
 
 // A tile of network number `number`, of which the first `rows_left` of this warp's rows count: from the inputs in the
 // stage to the gradients of the weights, which are added to `own`, and to those of layer norm, which are added to `norms`.
-// A row adds `one` times its loss to `sums`.
+// A row adds `one` times its loss to `sums`. `meanwhile` is called where products are waited for.
+template <class Meanwhile>
 __device__ __forceinline__ void add_tile(int number, const NetShared& net, Stage& stage, int warp, int rows_left,
                                          const Coefficients& k, float one, LossSums& sums,
-                                         OwnTiles& own, NormSums& norms) {
+                                         OwnTiles& own, NormSums& norms, Meanwhile meanwhile) {
     int first = warp * WARP_ROWS, group = GROUPS == 1 ? 0 : number;
     u32 x[ROWS][KX / 16][4], packed[ROWS][2];
     Hidden h1[ROWS], h2[ROWS], d2[ROWS], d1[ROWS];
@@ -306,6 +316,7 @@ __device__ __forceinline__ void add_tile(int number, const NetShared& net, Stage
     publish();
     group_wait(group);
     add_wide(stage, warp, own);
+    meanwhile();
     add_small(stage, warp, own, true);
     wide_is_added(own);
     group_wait(group);
@@ -315,9 +326,12 @@ __device__ __forceinline__ void add_tile(int number, const NetShared& net, Stage
 #endif
     group_wait(group);
 #if SMALL_TOGETHER
-    add_gradients(stage, warp, own);
+    add_gradients(stage, warp, own, meanwhile);
 #else
-    if (!TIGHT) add_wide(stage, warp, own);
+    if (!TIGHT) {
+        add_wide(stage, warp, own);
+        meanwhile();
+    }
     add_small(stage, warp, own, false);
     if (!TIGHT) wide_is_added(own);
 #endif

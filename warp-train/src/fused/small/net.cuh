@@ -102,18 +102,36 @@ __device__ __forceinline__ u32 at_w2(int row, int column) {
     return unit_at(row, column / 8) / 2 + column % 8;
 }
 
+// Hands over `n` quads from memory, so many of a thread's on their way at once.
+template <int AT_ONCE, class Put>
+__device__ __forceinline__ void load_quads(const float* from, int n, int thread, int n_threads, Put put) {
+    for (int first = thread; first < n; first += AT_ONCE * n_threads) {
+        float4 x[AT_ONCE];
+        // Behind the end the last one again: loads with a condition each would wait for each other.
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; ++i) x[i] = __ldcg((const float4*)from + min(first + i * n_threads, n - 1));
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; ++i) {
+            if (first + i * n_threads < n) put(first + i * n_threads, x[i]);
+        }
+    }
+}
+
+// Quads that a thread loads at once where a block may have a single warp.
+#define ONE_WARP_AT_ONCE 16
+
 // Copies a network from memory; all `n_threads` threads call it and wait for each other afterwards.
+template <int AT_ONCE = 4>
 __device__ void load_net(NetShared& net, const float* parameters, int thread, int n_threads) {
-    const float4* fours = (const float4*)parameters;
-#pragma unroll 4
-    for (int i = thread; i < HID * KX / 4; i += n_threads)
-        place_four(net.w1 + i / (KX / 4) * LDX + i % (KX / 4) * 4, __ldcg(fours + i));
-#pragma unroll 4
-    for (int i = thread; i < HID * HID / 4; i += n_threads)
-        place_four(net.w2 + at_w2(i / (HID / 4), i % (HID / 4) * 4), __ldcg(fours + AT_W2 / 4 + i));
-#pragma unroll 4
-    for (int i = thread; i < 8 * HID / 4; i += n_threads)
-        place_four(net.w3 + i / (HID / 4) * LDH + i % (HID / 4) * 4, __ldcg(fours + AT_W3 / 4 + i));
+    load_quads<AT_ONCE>(parameters + AT_W1, HID * KX / 4, thread, n_threads, [&](int i, float4 w) {
+        place_four(net.w1 + i / (KX / 4) * LDX + i % (KX / 4) * 4, w);
+    });
+    load_quads<AT_ONCE>(parameters + AT_W2, HID * HID / 4, thread, n_threads, [&](int i, float4 w) {
+        place_four(net.w2 + at_w2(i / (HID / 4), i % (HID / 4) * 4), w);
+    });
+    load_quads<AT_ONCE>(parameters + AT_W3, 8 * HID / 4, thread, n_threads, [&](int i, float4 w) {
+        place_four(net.w3 + i / (HID / 4) * LDH + i % (HID / 4) * 4, w);
+    });
     for (int i = thread; i < HID + NORM_FLOATS; i += n_threads) net.b2[i] = __ldcg(parameters + AT_B2 + i);
     if (thread < 8) net.b3[thread] = __ldcg(parameters + AT_B3 + thread);
 }

@@ -22,8 +22,8 @@
 
 __device__ __forceinline__ float norm_clip(float x, float bound) {
     // Not fminf: what is no number stays none, and is noticed.
-    x = x > bound ? bound : x;
-    return x < -bound ? -bound : x;
+    asm("{.reg .f32 low;\n neg.f32 low, %1;\n min.NaN.f32 %0, %0, %1;\n max.NaN.f32 %0, %0, low;}" : "+f"(x) : "f"(bound));
+    return x;
 }
 
 // Observations as a policy sees them.

@@ -11,10 +11,6 @@
 // What a GPU tells another in a round: quads of gradients, then moments of minibatches.
 #define RANK_SLOTS (4u * N_NETS * OWN_TILES * GROUP_THREADS + 4u * N_UPDATES)
 #include "exchange.cuh"
-// Whether an update is in pieces, between which NCCL gathers (pieces.cuh).
-#ifndef RELAYED
-#define RELAYED 0
-#endif
 // Two blocks of a multiprocessor have room for two of them where inputs are few.
 #define N_STAGES (HID * ROWS * BLOCKS <= 64 && (BLOCKS == 1 || KX <= 16) && !LEAN ? 2 : 1)
 // Whether a thread holds weights and moments in registers, which no piece of an update leaves to the next.
@@ -91,6 +87,7 @@ struct UpdateShared {
     float norms[8];
     float pair[2][2];
     float mean[N_UPDATES], scale[N_UPDATES];
+    WarpWords keys[KEEPS_KEYS && !LEAN ? EPOCHS : 1];  // of the epochs' orders
 #if TARGET_KL
     // Worked out here, since the host does not know how many steps came before.
     StepFactors steps[RATES][N_UPDATES];

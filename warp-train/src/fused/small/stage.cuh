@@ -205,9 +205,9 @@ __device__ __forceinline__ void stage_rows(Stage& stage, int warp, const uint4 (
         int unit = lane + 32 * i, part = unit % RECORD_UNITS;
         int row = warp * WARP_ROWS + unit / RECORD_UNITS;
         if (WARP_ROWS * RECORD_UNITS % 32 != 0 && unit >= WARP_ROWS * RECORD_UNITS) break;
-        if (part < X_UNITS)
-            *(uint4*)(stage.x + row * X_ROW + part * X_UNIT) = loaded[i];
-        else
-            stage.rest[row * (1 + RAW_UNITS) + part - X_UNITS] = loaded[i];
+        // An address that is chosen, and not a branch.
+        uint4* seen = (uint4*)(stage.x + row * X_ROW + part * X_UNIT);
+        uint4* rest = stage.rest + row * (1 + RAW_UNITS) + part - X_UNITS;
+        *(part < X_UNITS ? seen : rest) = loaded[i];
     }
 }
