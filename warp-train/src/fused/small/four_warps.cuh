@@ -136,11 +136,10 @@ template <bool TURNED> __device__ __forceinline__ constexpr int part_at(int half
 }
 
 // The product of a warp's rows and a matrix of HID x HID: `begin` fills the sums of a half of the columns,
-// which with TURNED begin with 0, and `end` takes them; while it takes those of one half, the other's go on. `meanwhile`
-// is called whenever products have started.
-template <bool TURNED, class Begin, class End, class Meanwhile>
+// which with TURNED begin with 0, and `end` takes them; while it takes those of one half, the other's go on.
+template <bool TURNED, class Begin, class End>
 __device__ __forceinline__ void times_matrix(const Hidden& a, const unsigned short* matrix, Begin begin,
-                                             End end, Meanwhile meanwhile) {
+                                             End end) {
     Operand b = operand(matrix);
 #pragma unroll
     for (int first = 0; first < 2; first += HALVES) {
@@ -163,7 +162,6 @@ __device__ __forceinline__ void times_matrix(const Hidden& a, const unsigned sho
             }
             end_products();
         }
-        meanwhile();
 #pragma unroll
         for (int i = 0; i < HALVES; ++i) {
             if (i + 1 < HALVES) {
@@ -190,35 +188,16 @@ __device__ __forceinline__ void stage_half(unsigned short* where, const Hidden& 
     }
 }
 
-// What the sums of each half of the columns begin with.
-struct LayerBiases {
-    float2 of[2][HALF_TILES];
-
-    __device__ __forceinline__ void load(const NetShared& net, int half) {
-#pragma unroll
-        for (int i = 0; i < HALF_TILES; ++i)
-            of[half][i] = *(const float2*)&net.b2[(half * HALF_TILES + i) * 8 + 2 * (threadIdx.x & 3)];
-    }
-    // As many as there are sums for.
-    __device__ __forceinline__ void load_first(const NetShared& net) {
-        load(net, 0);
-        if (HALVES == 2) load(net, 1);
-    }
-};
-
-// As second_layer(), for 16 rows; writes them into the stage, too. The first of `biases` are loaded: behind other stores
-// the products would wait for them.
-__device__ __forceinline__ void second_layer_together(const NetShared& net, LayerBiases& biases, const Hidden& h1,
-                                                      Hidden& h2, Normed& normed, unsigned short* stage) {
+// As second_layer(), for 16 rows; writes them into the stage, too.
+__device__ __forceinline__ void second_layer_together(const NetShared& net, const Hidden& h1, Hidden& h2,
+                                                      Normed& normed, unsigned short* stage) {
     auto begin = [&](HalfSums& c, int half) {
 #pragma unroll
         for (int i = 0; i < HALF_TILES; ++i) {
-            c[i][0] = c[i][2] = biases.of[half][i].x;
-            c[i][1] = c[i][3] = biases.of[half][i].y;
+            float2 bias = *(const float2*)&net.b2[(half * HALF_TILES + i) * 8 + 2 * (threadIdx.x & 3)];
+            c[i][0] = c[i][2] = bias.x;
+            c[i][1] = c[i][3] = bias.y;
         }
-    };
-    auto meanwhile = [&] {
-        if (HALVES == 1) biases.load(net, 1);
     };
 #if LAYER_NORM
     LayerSums sums;
@@ -226,7 +205,7 @@ __device__ __forceinline__ void second_layer_together(const NetShared& net, Laye
 #pragma unroll
         for (int i = 0; i < 4 * HALF_TILES; ++i) sums[half * HALF_TILES + i / 4][i % 4] = c[i / 4][i % 4];
     };
-    times_matrix<false>(h1, net.w2, begin, keep, meanwhile);
+    times_matrix<false>(h1, net.w2, begin, keep);
     normalise(net.gains(2), sums, h2, normed);
     stage_half(stage, h2, 0);
     stage_half(stage, h2, 1);
@@ -236,7 +215,7 @@ __device__ __forceinline__ void second_layer_together(const NetShared& net, Laye
         for (int i = 0; i < HALF_TILES; ++i) pack_active(c[i], h2[half * HALF_TILES + i]);
         stage_half(stage, h2, half);
     };
-    times_matrix<false>(h1, net.w2, begin, end, meanwhile);
+    times_matrix<false>(h1, net.w2, begin, end);
 #endif
 }
 
@@ -250,7 +229,7 @@ __device__ __forceinline__ void back_to_first_together(const NetShared& net, con
             through_activation(c[i], h1[half * HALF_TILES + i], d1[half * HALF_TILES + i]);
         if (stage) stage_half(stage, d1, half);
     };
-    times_matrix<true>(d2, net.w2, begin, end, [] {});
+    times_matrix<true>(d2, net.w2, begin, end);
 }
 
 // Starts to add the product of a tile's derivatives and activations to a group's gradients of the second layer: by each

@@ -279,16 +279,12 @@ __device__ __forceinline__ void add_tile(int number, const NetShared& net, Stage
     Normed normed[2][ROWS];
     load_inputs<ROWS>(x, stage.x + first * X_ROW, X_ROW, X_UNIT);
     first_layer<ROWS>(net, x, h1, normed[0]);
-#if FOUR_WARPS
-    LayerBiases biases;
-    biases.load_first(net);
-#endif
     stage_hidden(stage.h(1) + first * LDM, h1);
 #if LAYER_NORM
     stage_normed(stage, first, 1, normed[0]);
 #endif
 #if FOUR_WARPS
-    second_layer_together(net, biases, h1[0], h2[0], normed[1][0], stage.h(2) + first * LDM);
+    second_layer_together(net, h1[0], h2[0], normed[1][0], stage.h(2) + first * LDM);
 #else
     second_layer<ROWS>(net, h1, h2, normed[1]);
     stage_hidden(stage.h(2) + first * LDM, h2);
