@@ -217,8 +217,8 @@ struct Own {
     }
 };
 
-// The place in an epoch of the row that this lane looks up, of a warp's from place `first` on: the minibatch's last one
-// where there are no more, whose losses do not count.
+// The place in an epoch of the row that this lane looks up, of a warp's from place `first` on. Where there are no more, it
+// is the minibatch's last one: such copies' losses do not count.
 __device__ __forceinline__ u32 place_of_lane(u32 first, u32 end) {
     u32 lane = threadIdx.x & 31, place = first + (LANE_UNITS > 1 ? lane % WARP_ROWS : lane / RECORD_UNITS);
     return place < end ? place : end - 1u;
@@ -246,11 +246,11 @@ struct Minibatches {
     u32 n;  // samples
     const u32* records;
     NetworkBlocks blocks;           // that share its network
-    const WarpWords* keys;    // of the epochs' orders, if they are known
+    const WarpWords* keys;    // of the epochs' orders, if they are kept
     Coefficients k;
     LossSums sums;
     uint4 loaded[LANE_UNITS];
-    u32 ahead;  // of the tile after the one that is loaded: what this lane looks up there is sent, not settled
+    u32 ahead;  // what this lane looks up of the tile behind the one that is loaded: sent, not settled
     int stage;
 
     __device__ __forceinline__ Minibatches(int net, const SmallRun& run, const u32* records, NetworkBlocks blocks,

@@ -10,8 +10,9 @@
 #ifndef RELAYED
 #define RELAYED 0
 #endif
-// Whether the keys of all epochs' orders are kept in shared memory, and not worked out for every minibatch.
-#define KEEPS_KEYS (LEAN || (LOCAL_SHARDS == 1 && EPOCHS <= 32 && !RELAYED))
+// Whether the keys of all epochs' orders are kept in shared memory, and not worked out for every minibatch: those of a lone
+// shard, as long as there are no more than what refusal.rs leaves room for beside networks and minibatches.
+#define KEEPS_KEYS (LOCAL_SHARDS == 1 && (LEAN || (EPOCHS <= 32 && !RELAYED)))
 
 // The order of a shard's samples: a bijection of 0 .. n, by rounds that permute 0 .. 2^bits; what falls outside
 // is sent round again. It is computed both ways: which sample is at a place, and at which place a
@@ -44,8 +45,8 @@ struct Order {
         i ^= i >> shift;
         return (i * inverse - add) & mask;
     }
-    // The sample at place `i` is settled(sent(i)): the first, which takes most of the time, may be done ahead and has no
-    // branch.
+    // The sample at place `i` is settled(sent(i)). The first goes through all rounds once, without a branch, and may be done
+    // ahead; the second goes through them again for what fell outside.
     __device__ __forceinline__ u32 sent(u32 i) const {
         if (MINIBATCHES == 1) return i;
         i = forth(i, key.x, 0x9E3779B1u);
@@ -99,7 +100,7 @@ struct EpochOrder {
         u32 shard = i % LOCAL_SHARDS, j = of_shard(shard).at(i / LOCAL_SHARDS);
         return j / own * replicas + shard * own + j % own;
     }
-    // In two parts, as of one shard.
+    // Nothing is done ahead of several shards.
     __device__ __forceinline__ u32 sent(u32 i) const { return i; }
     __device__ __forceinline__ u32 settled(u32 i) const { return at(i); }
     // The place of sample `j`.

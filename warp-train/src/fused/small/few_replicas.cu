@@ -180,7 +180,7 @@ __device__ __forceinline__ void few_replicas_update(FewReplicasShared& all, cons
     // In the block that collects, which is the first with SPREAD.
     if (net == 0) learn_factors(normaliser, (double)N_STEPS * run.n_rows, 0u, 1u);
     clear_inputs(shared.value_rows.x, 8 * 32 * LDX);
-    if (LOCAL_SHARDS == 1 && threadIdx.x < EPOCHS) all.keys[threadIdx.x] = Order::key_of(run, threadIdx.x);
+    if (KEEPS_KEYS && threadIdx.x < EPOCHS) all.keys[threadIdx.x] = Order::key_of(run, threadIdx.x);
     // Every network is in its place.
     learners_wait();
     if (!SPREAD)

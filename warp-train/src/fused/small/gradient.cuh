@@ -63,8 +63,8 @@ __device__ __forceinline__ void back_to_first(const NetShared& net, const Hidden
 }
 #endif
 
-// Whether every second part of a small product is summed apart, so that it has only half of the others to wait for:
-// where a block has a multiprocessor's registers to itself.
+// Whether every second part of a small product is summed apart, so that it has only half of the others to wait for: where
+// a block has a multiprocessor's registers to itself. Runs of few replicas have the same bits whether theirs has or not.
 #define ODD_APART (BLOCKS == 1 && !LEAN)
 
 // A small product by one warp, whose result is added to `sums`.
@@ -268,7 +268,7 @@ __device__ __forceinline__ void back_through_norms(const NetShared& net, Stage& 
 
 // A tile of network number `number`, of which the first `rows_left` of this warp's rows count: from the inputs in the
 // stage to the gradients of the weights, which are added to `own`, and to those of layer norm, which are added to `norms`.
-// A row adds `one` times its loss to `sums`. `meanwhile` is called where products are waited for.
+// A row adds `one` times its loss to `sums`. `meanwhile` is called where most products are waited for.
 template <class Meanwhile>
 __device__ __forceinline__ void add_tile(int number, const NetShared& net, Stage& stage, int warp, int rows_left,
                                          const Coefficients& k, float one, LossSums& sums,

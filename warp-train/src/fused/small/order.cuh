@@ -87,7 +87,9 @@ struct UpdateShared {
     float norms[8];
     float pair[2][2];
     float mean[N_UPDATES], scale[N_UPDATES];
-    WarpWords keys[KEEPS_KEYS && !LEAN ? EPOCHS : 1];  // of the epochs' orders
+#if KEEPS_KEYS && !LEAN
+    WarpWords keys[EPOCHS];  // of the epochs' orders
+#endif
 #if TARGET_KL
     // Worked out here, since the host does not know how many steps came before.
     StepFactors steps[RATES][N_UPDATES];

@@ -153,15 +153,28 @@ fn takes_norms(config: &TrainConfig) -> bool {
     spreads(config, 1, 2) && largest_minibatch(config, 0) <= TILE_ROWS
 }
 
-/// Updates of an iteration, at most, of runs that share a multiprocessor: their sums lie in shared memory.
+/// Updates of an iteration, at most, of runs that share a multiprocessor: their sums lie in shared memory. Fewer, or none,
+/// where two networks of 64 units have more than 15 inputs, since their tiles take more of it (`FewReplicasShared` in
+/// `few_replicas.cu`).
 const MOST_UPDATES_OF_FLEETS: usize = 384;
+const MOST_UPDATES_OF_WIDE_FLEETS: usize = 250;
+
+fn most_updates_of_fleets(config: &TrainConfig) -> usize {
+    let plan = &config.policies[0];
+    let wide = plan.group(&config.spec).observation_width() > 15;
+    match wide && hidden(&plan.config) == 64 && !plan.config.shared_trunk {
+        true if plan.layout.head_sizes().is_empty() => 0,
+        true => MOST_UPDATES_OF_WIDE_FLEETS,
+        false => MOST_UPDATES_OF_FLEETS,
+    }
+}
 
 /// Whether runs like this one can share launches.
 #[must_use]
 pub(crate) fn shares_launches(config: &TrainConfig) -> bool {
     fits_few_replicas(config)
         && !is_normed(config)
-        && n_updates(config, 0) <= MOST_UPDATES_OF_FLEETS
+        && n_updates(config, 0) <= most_updates_of_fleets(config)
 }
 
 /// Whether a run is small enough for the kernel for few replicas, alone or in a fleet.
@@ -445,7 +458,11 @@ mod tests {
     use super::*;
 
     fn config(keys: &str) -> TrainConfig {
-        let table = format!("env_id = \"cartpole\"\nnum_envs = 4\nnum_steps = 128\n{keys}").parse();
+        config_of("cartpole", keys)
+    }
+
+    fn config_of(env: &str, keys: &str) -> TrainConfig {
+        let table = format!("env_id = \"{env}\"\nnum_envs = 4\nnum_steps = 128\n{keys}").parse();
         TrainConfig::resolve(&table.unwrap(), &warp_envs::registry()).unwrap()
     }
 
@@ -459,6 +476,17 @@ mod tests {
         assert_eq!(has("num_minibatches = 8\nupdate_epochs = 129"), (false, false), "moments");
         assert_eq!(has("hidden = [128, 128]"), (false, false));
         assert_eq!(has("target_kl = 0.01"), (false, false));
+    }
+
+    /// Of 16 inputs, frozen_lake's cells, tiles leave room for fewer of the sums that minibatches need.
+    #[test]
+    fn fleets_with_many_inputs_have_fewer_minibatches() {
+        let shares = |keys: &str| {
+            shares_launches(&config_of("frozen_lake", &format!("num_minibatches = 25\n{keys}")))
+        };
+        assert!(shares("update_epochs = 10") && !shares("update_epochs = 11"));
+        assert!(shares("update_epochs = 11\nshared_trunk = true"));
+        assert!(shares("update_epochs = 11\nhidden = [32, 32]"));
     }
 
     /// Rates differ, layers do not, also where the same kernels have both.

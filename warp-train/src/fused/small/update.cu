@@ -196,7 +196,12 @@ __device__ __forceinline__ void learn(int net, UpdateShared& shared, const Small
                       const AllRanks& ranks, Divergence divergence, Figures* figures) {
     Own mine;
     mine.load(net, shared, memory, !STEPS_SLICES || blocks.own == 0);
-    Minibatches minibatches(net, run, records, blocks, now, shared.keys);
+#if KEEPS_KEYS
+    const WarpWords* keys = shared.keys;
+#else
+    const WarpWords* keys = nullptr;
+#endif
+    Minibatches minibatches(net, run, records, blocks, now, keys);
     float norms = 0.0f, non_finite = 0.0f;
     int end = N_UPDATES;
 #pragma unroll 1
@@ -273,7 +278,9 @@ __device__ __forceinline__ void update(const UpdateArgs& a, AllRanks& ranks) {
 #endif
     __syncthreads();
     for (int s = 0; s < N_STAGES; ++s) clear_inputs(shared.stage[s].x, TILE_INPUTS);
-    if (KEEPS_KEYS && threadIdx.x < EPOCHS) shared.keys[threadIdx.x] = Order::key_of(run, threadIdx.x);
+#if KEEPS_KEYS
+    if (threadIdx.x < EPOCHS) shared.keys[threadIdx.x] = Order::key_of(run, threadIdx.x);
+#endif
     bool actor = SHARED_TRUNK || blockIdx.x < run.actor_blocks;
     u32 first = actor ? 0u : run.actor_blocks, offset = actor ? 0u : N_PARAMETERS;
     NetworkBlocks blocks = {blockIdx.x - first, SHARED_TRUNK ? gridDim.x
