@@ -136,6 +136,22 @@ fn most_updates(config: &TrainConfig, plan: &PolicyPlan) -> usize {
     most.min(room / BYTES_OF_MINIBATCH)
 }
 
+/// Updates of an iteration, at most, of runs that share a multiprocessor: their sums lie in shared memory. Fewer, or none,
+/// where two networks of 64 units have more than 15 inputs, since their tiles take more of it (`FewReplicasShared` in
+/// `few_replicas.cu`).
+const MOST_UPDATES_OF_FLEETS: usize = 384;
+const MOST_UPDATES_OF_WIDE_FLEETS: usize = 250;
+
+pub(super) fn most_updates_of_fleets(config: &TrainConfig) -> usize {
+    let plan = &config.policies[0];
+    let wide = plan.group(&config.spec).observation_width() > 15;
+    match wide && hidden(&plan.config) == 64 && !plan.config.shared_trunk {
+        true if plan.layout.head_sizes().is_empty() => 0,
+        true => MOST_UPDATES_OF_WIDE_FLEETS,
+        false => MOST_UPDATES_OF_FLEETS,
+    }
+}
+
 /// Shared memory of a network: weights in half precision, biases, gains and shifts. Twin of `NetShared` (net.cuh).
 pub(super) fn network_bytes(keys: &PolicyConfig, inputs: usize) -> usize {
     let hidden = hidden(keys);

@@ -2,7 +2,7 @@
 //! one network and one environment.
 
 use super::layout::hidden;
-use super::refusal::{refused_anywhere, unsupported};
+use super::refusal::{most_updates_of_fleets, refused_anywhere, unsupported};
 use super::shared::declarations;
 use super::{TILE_ROWS, multi_agent};
 use crate::algorithm::{Advantages, Passes, PolicyConfig, PolicyPlan, Rollouts};
@@ -151,22 +151,6 @@ fn is_normed(config: &TrainConfig) -> bool {
 /// several tiles a minibatch many blocks are faster.
 fn takes_norms(config: &TrainConfig) -> bool {
     spreads(config, 1, 2) && largest_minibatch(config, 0) <= TILE_ROWS
-}
-
-/// Updates of an iteration, at most, of runs that share a multiprocessor: their sums lie in shared memory. Fewer, or none,
-/// where two networks of 64 units have more than 15 inputs, since their tiles take more of it (`FewReplicasShared` in
-/// `few_replicas.cu`).
-const MOST_UPDATES_OF_FLEETS: usize = 384;
-const MOST_UPDATES_OF_WIDE_FLEETS: usize = 250;
-
-fn most_updates_of_fleets(config: &TrainConfig) -> usize {
-    let plan = &config.policies[0];
-    let wide = plan.group(&config.spec).observation_width() > 15;
-    match wide && hidden(&plan.config) == 64 && !plan.config.shared_trunk {
-        true if plan.layout.head_sizes().is_empty() => 0,
-        true => MOST_UPDATES_OF_WIDE_FLEETS,
-        false => MOST_UPDATES_OF_FLEETS,
-    }
 }
 
 /// Whether runs like this one can share launches.
