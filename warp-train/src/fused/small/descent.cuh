@@ -250,7 +250,7 @@ struct Minibatches {
     Coefficients k;
     LossSums sums;
     uint4 loaded[LANE_UNITS];
-    u32 ahead;  // what this lane looks up of the tile behind the one that is loaded: sent, not settled
+    u32 ahead;  // the permuted place of this lane's row of the tile behind the one that is loaded
     int stage;
 
     __device__ __forceinline__ Minibatches(int net, const SmallRun& run, const u32* records, NetworkBlocks blocks,
@@ -275,7 +275,7 @@ struct Minibatches {
         EpochOrder of = order(u / MINIBATCHES);
         u32 first = first_place(u), end = minibatch_start(n, u % MINIBATCHES + 1);
         load_rows(records, n, of.at(place_of_lane(first, end)), loaded);
-        if (MOST_TILES != 1) ahead = of.sent(place_of_lane(first + blocks.n * TILE_ROWS, end));
+        if (MOST_TILES != 1) ahead = of.permute(place_of_lane(first + blocks.n * TILE_ROWS, end));
     }
 
     // Adds this block's tiles of minibatch `u` to `own`; returns one over the number of samples.
@@ -293,10 +293,10 @@ struct Minibatches {
             if (N_STAGES == 1 && MOST_TILES != 1) group_wait();
             stage_rows(to, warp, loaded);
             // Behind the last tile as well, where it is of no use: a branch would cost every tile more.
-            if (MOST_TILES != 1) load_rows(records, n, of.settled(ahead), loaded);
+            if (MOST_TILES != 1) load_rows(records, n, of.cycle_walk(ahead), loaded);
             __syncwarp();
             add_tile(net, shared.net, to, warp, (int)(end - at), k, one, sums, own, norms, [&] {
-                if (MOST_TILES != 1) ahead = of.sent(place_of_lane(at + 2 * step, end));
+                if (MOST_TILES != 1) ahead = of.permute(place_of_lane(at + 2 * step, end));
             });
             if (MOST_TILES == 1) break;
             stage = N_STAGES == 1 ? 0 : 1 - stage;

@@ -45,23 +45,23 @@ struct Order {
         i ^= i >> shift;
         return (i * inverse - add) & mask;
     }
-    // The sample at place `i` is settled(sent(i)). The first goes through all rounds once, without a branch, and may be done
-    // ahead; the second goes through them again for what fell outside.
-    __device__ __forceinline__ u32 sent(u32 i) const {
+    // The sample at place `i` is cycle_walk(permute(i)). The first goes through all rounds once, without a branch, and may be
+    // done ahead; the second goes through them again as long as the result falls outside.
+    __device__ __forceinline__ u32 permute(u32 i) const {
         if (MINIBATCHES == 1) return i;
         i = forth(i, key.x, 0x9E3779B1u);
         i = forth(i, key.y, 0x85EBCA77u);
         i = forth(i, key.z, 0xC2B2AE3Du);
         return forth(i, key.w, 0x27D4EB2Fu);
     }
-    __device__ __forceinline__ u32 settled(u32 i) const {
+    __device__ __forceinline__ u32 cycle_walk(u32 i) const {
         if (MINIBATCHES == 1) return i;
 #pragma unroll 1
-        while (i >= n) i = sent(i);
+        while (i >= n) i = permute(i);
         return i;
     }
     // The sample at place `i`.
-    __device__ __forceinline__ u32 at(u32 i) const { return settled(sent(i)); }
+    __device__ __forceinline__ u32 at(u32 i) const { return cycle_walk(permute(i)); }
     // The place of sample `j`.
     __device__ __forceinline__ u32 place(u32 j) const {
 #pragma unroll 1
@@ -101,8 +101,8 @@ struct EpochOrder {
         return j / own * replicas + shard * own + j % own;
     }
     // Nothing is done ahead of several shards.
-    __device__ __forceinline__ u32 sent(u32 i) const { return i; }
-    __device__ __forceinline__ u32 settled(u32 i) const { return at(i); }
+    __device__ __forceinline__ u32 permute(u32 i) const { return i; }
+    __device__ __forceinline__ u32 cycle_walk(u32 i) const { return at(i); }
     // The place of sample `j`.
     __device__ __forceinline__ u32 place(u32 j) const {
         u32 shard = j % replicas / own;
