@@ -8,6 +8,7 @@ mod cuda_cases;
 use cuda_cases::many_inputs::MANY_INPUTS;
 use cuda_cases::normed::{MANY_HEADS, NORMED, NORMED_LAYERS};
 use cuda_cases::of_128::OF_128;
+use cuda_cases::one_launch::ONE_LAUNCH;
 use cuda_cases::texts::{are_not_small, numbers_are_shown};
 use cuda_cases::{
     Case, MASKS, NEAR, NEAR_IN_MINIBATCHES, NO_HIDDEN_LAYER, ODD_WIDTHS, Result, SHARED_GAUSSIAN,
@@ -306,7 +307,7 @@ fn trials_in_bf16(ignored: bool) -> Vec<Trial> {
 fn in_bf16() -> Vec<Case> {
     let cases = [CASES[0], CASES[1], CASES[3], MASKS, CASES[8], NO_HIDDEN_LAYER];
     let whole = [OF_128[0], OF_128[3], OF_128[4], MANY_INPUTS[0], MANY_INPUTS[4]];
-    let layers = [NORMED_LAYERS[1], NORMED_LAYERS[2]];
+    let layers = [NORMED_LAYERS[1], NORMED_LAYERS[2], ONE_LAUNCH[0], ONE_LAUNCH[2]];
     let layers = layers.into_iter().chain(MANY_HEADS);
     cases.into_iter().chain([WHOLE[2], WHOLE[4]]).chain(whole).chain(TILED).chain(layers).collect()
 }
@@ -319,7 +320,7 @@ fn compared() -> impl Iterator<Item = Case> {
 
 /// Layers one by one, normalised or not, and whole towers that are normalised.
 fn all_normed() -> impl Iterator<Item = Case> {
-    TILED.into_iter().chain(MANY_HEADS).chain(NORMED).chain(NORMED_LAYERS)
+    TILED.into_iter().chain(ONE_LAUNCH).chain(MANY_HEADS).chain(NORMED).chain(NORMED_LAYERS)
 }
 
 /// A translation unit, and what needs it.

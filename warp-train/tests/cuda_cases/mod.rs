@@ -7,6 +7,7 @@ pub(crate) mod hold;
 pub(crate) mod many_inputs;
 pub(crate) mod normed;
 pub(crate) mod of_128;
+pub(crate) mod one_launch;
 pub(crate) mod padded;
 pub(crate) mod relay;
 pub(crate) mod replay;

@@ -281,6 +281,11 @@ kernel_args! {
         biases_at: u32, biases_tower: u32, y: &mut [u8], y_tower: u64, outs: &mut [f32],
         few: &[u8], few_outs: &mut [f32], few_rows: u32, of_outputs: i32,
     }
+    /// `sums` of what is seen: of each block, if they are taken.
+    pub(super) struct TiledRolloutArgs {
+        step: {WideStep}, seen: {WideSeen}, outcome: {OutcomeArgs}, steps: u32, image: &[u8], image_tower: u64,
+        biases: &[f32], biases_tower: u32, few: &[u8], sums_obs: i32, sums: &mut [WideDistances],
+    }
     pub(super) struct TiledDecideArgs { step: {WideStep}, first: u32, part: u32, outputs: {TiledLayerArgs} }
     /// The output layers, of which y are the gradients.
     pub(super) struct TiledLossesArgs { losses: {LossesArgs}, outputs: {TiledLayerArgs} }
@@ -372,7 +377,7 @@ const GENERAL: [CStruct; 35] = [
     DescendArgs::ARGS,
 ];
 
-const NETWORKS: [CStruct; 23] = [
+const NETWORKS: [CStruct; 24] = [
     LayerArgs::ARGS,
     LayerInputsArgs::ARGS,
     LayerWeightsArgs::ARGS,
@@ -391,6 +396,7 @@ const NETWORKS: [CStruct; 23] = [
     TiledSumArgs::ARGS,
     TiledLayerArgs::ARGS,
     TiledDecideArgs::ARGS,
+    TiledRolloutArgs::ARGS,
     TiledLossesArgs::ARGS,
     TiledNormArgs::ARGS,
     TiledNormBackArgs::ARGS,

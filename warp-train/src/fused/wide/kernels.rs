@@ -68,6 +68,8 @@ kernels! {
     TiledLossKernels { tiled_losses }
     /// .. what is done by outputs that stay in shared memory ..
     TiledDecideKernels { tiled_decide }
+    /// .. whole rollouts ..
+    TiledRolloutKernels { tiled_rollout }
     /// .. and back ..
     TiledBackKernels { tiled_back, tiled_back_narrow }
     /// .. between what is normalised ..

@@ -32,6 +32,7 @@ mod tensor_shape;
 mod text;
 mod tiled;
 mod tiled_norm;
+mod tiled_rollout;
 mod tiled_shape;
 mod update;
 mod wgmma;
@@ -310,10 +311,9 @@ fn outcome(policy: &WidePolicy, t: usize, first: bool, envs: &dyn DeviceEnvs) ->
 /// Starts a rollout.
 fn collect(policies: &[WidePolicy], n_steps: usize, envs: &mut dyn DeviceEnvs) -> Result<()> {
     if let [policy] = policies
-        && let Some(rollout) = &policy.whole_rollout
         && let Some(envs) = envs.as_cuda()
+        && policy.roll_out(envs)?
     {
-        policy.roll_out(rollout, envs)?;
         return policy.finish_rollout();
     }
     let device = envs.gpu().clone();

@@ -3,9 +3,9 @@
 use super::fused::{FusedShape, SharedMemory};
 use super::layers::Product;
 use super::network::WideNetwork;
-use super::rollout::Stage;
 use super::tensor_shape::TensorShape;
 use super::text;
+use super::tiled_rollout::RolloutClusters;
 use super::tiled_shape::TiledShape;
 use crate::algorithm::PolicyPlan;
 use crate::config::TrainConfig;
@@ -89,18 +89,11 @@ impl NetworkPath {
     /// Whether kernels that act also take what agents see into its moments: if it is normalised and there is room.
     pub(super) fn sums_obs(&self, plan: &PolicyPlan) -> bool {
         let shapes = self.shapes();
-        let has_room = !shapes.is_empty() && shapes.iter().all(TensorShape::has_room_for_obs_sums);
+        let has_room = match self {
+            Self::Tiled(shape) => shape.rollout.is_some(),
+            _ => !shapes.is_empty() && shapes.iter().all(TensorShape::has_room_for_obs_sums),
+        };
         has_room && plan.config.norm_obs
-    }
-
-    /// Whether a rollout of `plan` in environments with the code `body` is one launch of a tower on tensor cores: for agents
-    /// that are alone in their replicas, each stepped by a thread, with nothing to do between steps.
-    fn rolls_out(&self, config: &TrainConfig, plan: &PolicyPlan, body: &EnvKernels) -> bool {
-        let (spec, keys) = (&config.spec, &plan.config);
-        let is_alone = spec.n_agents() == 1;
-        let selects = keys.neg_pos_env_ratio.is_some();
-        let sums_between = keys.norm_obs && !self.sums_obs(plan);
-        body.team == 1 && is_alone && !plan.is_mortal(spec) && !selects && !sums_between
     }
 
     /// The towers on tensor cores.
@@ -110,6 +103,14 @@ impl NetworkPath {
             _ => &[],
         }
     }
+}
+
+/// Whether a rollout of `plan` in environments with the code `body` may be one launch: for agents that are alone in their replicas,
+/// each stepped by a thread, with nothing to do between steps.
+fn may_roll_out(config: &TrainConfig, plan: &PolicyPlan, body: &EnvKernels) -> bool {
+    let spec = &config.spec;
+    let selects = plan.config.neg_pos_env_ratio.is_some();
+    body.team == 1 && spec.n_agents() == 1 && !plan.is_mortal(spec) && !selects
 }
 
 /// A policy's network, how it runs, and its text.
@@ -143,21 +144,24 @@ impl WideText {
         let shapes = shapes.initial(0).map_err(of_policy(&plan.name))?;
         let network = WideNetwork::from_tensors(&shapes).map_err(of_policy(&plan.name))?;
         let rows = config.n_envs() * plan.n_agents();
-        let path = match backend.foreign {
+        let mut path = match backend.foreign {
             Some(_) => NetworkPath::Foreign,
             None => NetworkPath::new(&network, plan, rows, machine, backend.tensor_cores),
         };
+        let body = body.filter(|body| may_roll_out(config, plan, body));
+        if let (NetworkPath::Tiled(shape), Some(_)) = (&mut path, body) {
+            shape.rollout = RolloutClusters::new(shape, rows, machine.shared.per_block);
+        }
         let general = text::general(config, number, &network, &path);
         let tower = |shape| text::tensor(config, number, &network, shape, &path);
         let towers = match &path {
             NetworkPath::Tiled(shape) => vec![text::tiled(config, number, &network, shape)],
             path => path.shapes().iter().map(tower).collect(),
         };
-        let rollout = body.filter(|body| path.rolls_out(config, plan, body)).and_then(|body| {
-            let mut towers = path.shapes().iter().zip(&network.towers);
-            let (shape, _) = towers.find(|(_, tower)| Stage::Act.has(tower.role))?;
-            Some(text::tensor_rollout(config, number, &network, shape, &path, body))
-        });
+        // What is seen is summed by the launch, or else between steps.
+        let in_one_launch = body.filter(|_| !plan.config.norm_obs || path.sums_obs(plan));
+        let rollout =
+            in_one_launch.and_then(|body| text::rollout(config, number, &network, &path, body));
         Ok(Self { network, path, general, towers, rollout })
     }
 

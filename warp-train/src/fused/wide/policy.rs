@@ -22,6 +22,7 @@ use super::tensor::{TensorTower, tensor_towers};
 use super::tensor_shape::{MOST_GROUPS, TILE_ROWS, TensorShape};
 use super::text;
 use super::tiled::TiledNetwork;
+use super::tiled_rollout::TiledRollout;
 use crate::algorithm::{AgentRange, OnPolicyAlgorithm, PolicyPlan};
 use crate::config::TrainConfig;
 use crate::engine::link::Joining;
@@ -30,6 +31,7 @@ use crate::model::LearnerState;
 use crate::model::{Activation, PolicyTensors};
 use crate::network::foreign::{ForeignNetwork, ForeignParts, MakeForeign};
 use std::cell::RefCell;
+use std::slice;
 use warp_data::cuda::{Device, DeviceArray};
 use warp_func::cuda::{
     Build, DeviceEnvs, DeviceStruct, DeviceValue, KernelArgs, Kernels, Launch, Module, Source,
@@ -71,7 +73,7 @@ pub(in super::super) struct WidePolicy {
     pub(super) fused: Option<FusedTowers>,
     /// One per tower, or none: in fp32 or layer by layer.
     pub(super) tensor: Vec<TensorTower>,
-    /// Whole rollouts in one launch, where they are.
+    /// Whole rollouts in one launch, where towers on tensor cores make them.
     pub(super) whole_rollout: Option<TensorRolloutKernels>,
     /// Layers one by one on tensor cores.
     pub(super) tiled: Option<TiledNetwork>,
@@ -120,7 +122,7 @@ impl WidePolicy {
         let (general, update) = (GeneralKernels::of(module)?, UpdateKernels::of(&modules[1])?);
         let device = kernels.device();
         let spread = WideSpread::new(device, &modules[modules.len() - 1])?;
-        let tiled = tiled(kernels, &path, &towers, module, &sizes)?;
+        let tiled = tiled(kernels, &path, &towers, rollout.as_ref(), module, &sizes)?;
         let width = network.observation_width();
         let normaliser =
             WideNormaliser::new(device, module, &plan, width, &sizes, config.world.size())?;
@@ -161,7 +163,7 @@ impl WidePolicy {
             few,
             fused: fused(&modules, &path)?,
             tensor,
-            whole_rollout: rollout.map(|unit| whole_rollout(kernels, unit)).transpose()?,
+            whole_rollout: whole_rollout(kernels, &path, rollout)?,
             tiled,
             device,
             normaliser,
@@ -178,7 +180,10 @@ impl WidePolicy {
     pub(super) fn path(&self) -> &'static str {
         match (&self.by_layer, &self.foreign) {
             (_, Some(_)) => "a tensor library's network",
-            _ if self.tiled.is_some() => "layer by layer on tensor cores",
+            _ if let Some(tiled) = &self.tiled => match tiled.rollout {
+                Some(_) => "layer by layer on tensor cores, rollouts in one launch",
+                None => "layer by layer on tensor cores",
+            },
             (Some(of), _) if of.product == Product::Half => "layer by layer, half precision",
             (Some(_), _) => "layer by layer, fp32",
             _ if self.tensor.is_empty() => "whole networks in fp32",
@@ -335,9 +340,15 @@ pub(super) fn compile(kernels: &Kernels, units: &[Source], build: Build) -> Resu
     Ok(kernels.compile_all(&units)?)
 }
 
-/// The kernel of whole rollouts, of `unit`: environments step in it as they do in their own.
-fn whole_rollout(kernels: &Kernels, unit: Source) -> Result<TensorRolloutKernels> {
-    TensorRolloutKernels::of(&compile(kernels, &[unit], Build::Parity)?[0])
+/// The kernel of whole rollouts of towers, of `unit`, if there is one: environments step in it as they do in their own.
+fn whole_rollout(
+    kernels: &Kernels,
+    path: &NetworkPath,
+    unit: Option<Source>,
+) -> Result<Option<TensorRolloutKernels>> {
+    let unit = unit.filter(|_| !path.shapes().is_empty());
+    let kernels = |unit| TensorRolloutKernels::of(&compile(kernels, &[unit], Build::Parity)?[0]);
+    unit.map(kernels).transpose()
 }
 
 /// What runs layers one by one on tensor cores, if that is the way, of `units`.
@@ -345,6 +356,7 @@ fn tiled(
     kernels: &Kernels,
     path: &NetworkPath,
     units: &[Vec<Source>],
+    rollout: Option<&Source>,
     general: &Module,
     sizes: &Sizes,
 ) -> Result<Option<TiledNetwork>> {
@@ -355,8 +367,12 @@ fn tiled(
     };
     let rows = sizes.chunk.max(sizes.part);
     let device = kernels.device();
-    let shape = shape.clone();
-    TiledNetwork::new(device, shape, rows, general, own, norm.first()).map(Some)
+    let mut network = TiledNetwork::new(device, shape.clone(), rows, general, own, norm.first())?;
+    if let (Some(clusters), Some(unit)) = (shape.rollout, rollout) {
+        let unit = &compile(kernels, slice::from_ref(unit), Build::Parity)?[0];
+        network.rollout = Some(TiledRollout::new(clusters, unit)?);
+    }
+    Ok(Some(network))
 }
 
 /// What says how a policy's objective changes, if it does.

@@ -70,12 +70,21 @@ impl WidePolicy {
         Ok(())
     }
 
-    /// Starts a whole rollout in one launch.
-    pub(super) fn roll_out(
-        &self,
-        kernels: &TensorRolloutKernels,
-        envs: &mut CudaVecEnv,
-    ) -> Result<()> {
+    /// Starts a whole rollout in one launch, if rollouts are; else says false.
+    pub(super) fn roll_out(&self, envs: &mut CudaVecEnv) -> Result<bool> {
+        if let Some(kernels) = &self.whole_rollout {
+            self.tensor_roll_out(kernels, envs)?;
+        } else if let Some(tiled) = &self.tiled
+            && let Some(rollout) = &tiled.rollout
+        {
+            self.tiled_roll_out(tiled, rollout, envs)?;
+        } else {
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    fn tensor_roll_out(&self, kernels: &TensorRolloutKernels, envs: &mut CudaVecEnv) -> Result<()> {
         let towers = self.tensor.iter().zip(&self.network.towers);
         let (rows, steps) = (self.sizes.rows, self.sizes.steps as u32);
         for (tower, _) in towers.filter(|(_, of)| Stage::Act.has(of.role)) {
@@ -160,7 +169,7 @@ impl WidePolicy {
         self.note_goals()
     }
 
-    fn outcome_args(&self, t: usize) -> OutcomeArgs<'_> {
+    pub(super) fn outcome_args(&self, t: usize) -> OutcomeArgs<'_> {
         let (a, s) = (&self.arrays, &self.sizes);
         OutcomeArgs {
             places: &self.places,
@@ -186,6 +195,9 @@ impl WidePolicy {
                 self.fused_act(towers, Stage::CutValues, 0, None)?;
             }
         } else if self.tensor.is_empty() {
+            if self.has_values_to_come() {
+                self.values_of_rollout()?;
+            }
             self.store_inputs(s.steps)?;
             for first in (0..s.rows).step_by(s.part) {
                 let rows = s.part.min(s.rows - first);
@@ -216,7 +228,7 @@ impl WidePolicy {
         Ok(())
     }
 
-    fn take_values(&self, rows: usize, values: &DeviceArray, at: usize) -> Result<()> {
+    pub(super) fn take_values(&self, rows: usize, values: &DeviceArray, at: usize) -> Result<()> {
         let outs = &self.arrays.outs;
         let args = TakeValuesArgs { outs, part: rows as u32, values, at: at as u64 };
         Ok(self.kernels.take_values.launch(&Launch::over(rows, 128), &[args.arg()])?)

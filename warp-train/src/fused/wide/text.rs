@@ -6,6 +6,7 @@ use super::layers::{self, Product};
 use super::network::WideNetwork;
 use super::network_path::NetworkPath;
 use super::ranks;
+use super::rollout::Stage;
 use super::shards;
 use super::spread;
 use super::tensor_shape::TensorShape;
@@ -141,6 +142,9 @@ const TILED_UNITS: [&[&str]; 7] = [
         include_str!("tiled/decide.cu"),
     ],
 ];
+/// Whole rollouts, behind the environment's text.
+const TILED_ROLLOUT: &[&str] =
+    &[OUTCOME, DECIDE, include_str!("tiled/layer.cu"), include_str!("tiled/rollout.cu")];
 /// Further, of normalised layers.
 const TILED_NORM: &[&str] = &[ROW_MOMENTS, include_str!("tiled/norm.cu")];
 const TILED_WEIGHTS: &str = include_str!("tiled/weights.cu");
@@ -237,23 +241,36 @@ pub(super) fn tensor(
     }
 }
 
-/// The kernel of whole rollouts in which a tower acts in environments with the code `body`; it sums what it sees
-/// if `path` has room for that.
-pub(super) fn tensor_rollout(
+/// The kernel of whole rollouts of `path` in environments with the code `body`, if it has one; it sums what agents see if it has
+/// room for that.
+pub(super) fn rollout(
     config: &TrainConfig,
     number: PolicyNumber,
     network: &WideNetwork,
-    shape: &TensorShape,
     path: &NetworkPath,
     body: &EnvKernels,
-) -> Source {
-    let text = tower(config, number, network, shape, path);
+) -> Option<Source> {
+    let (name, text) = match path {
+        NetworkPath::Tensor(shapes) => {
+            let mut towers = shapes.iter().zip(&network.towers);
+            let (shape, _) = towers.find(|(_, tower)| Stage::Act.has(tower.role))?;
+            let text = tower(config, number, network, shape, path);
+            ("wide_tensor_rollout.cu", text + &TENSOR_ROLLOUT.join("\n"))
+        }
+        NetworkPath::Tiled(shape) => {
+            let clusters = shape.rollout?;
+            let mut text = layers(config, number, network, shape);
+            let _ = writeln!(text, "\n#define P_KEPT {}", shape.kept_width());
+            text += &clusters.constants(shape, path.sums_obs(&config.policies[number.index]));
+            ("wide_tiled_rollout.cu", text + &TILED_ROLLOUT.join("\n"))
+        }
+        _ => return None,
+    };
     // A name of the environment's body is none of ours.
-    let name = "wide_tensor_rollout.cu";
-    let own = format!("namespace warp_wide {{\n{text}{}}}\n", TENSOR_ROLLOUT.join("\n"));
+    let own = format!("namespace warp_wide {{\n{text}}}\n");
     let Source { text, defines, .. } = body.steps();
     let source = with_samplers(name, format!("{text}\n#line 1 \"{name}\"\n{own}"));
-    Source { defines, ..source }
+    Some(Source { defines, ..source })
 }
 
 /// What all units of a tower on tensor cores begin with.
@@ -286,13 +303,23 @@ pub(super) fn tiled(
     network: &WideNetwork,
     shape: &TiledShape,
 ) -> Vec<Source> {
-    let mut text = constants(config, number, network) + &ROWS.join("\n");
-    text += &products(&TiledShape::PRODUCTS);
-    text += &[HOPPER, &shape.constants(is_tanh(config, number)), TILED].join("\n");
+    let text = layers(config, number, network, shape);
     let source =
         |unit: &[&str]| with_samplers("wide_tiled.cu", format!("{text}{}", unit.join("\n")));
     let norm = shape.is_normed().then_some(TILED_NORM);
     TILED_UNITS.into_iter().chain(norm).map(source).collect()
+}
+
+/// What all units of layers on tensor cores begin with.
+fn layers(
+    config: &TrainConfig,
+    number: PolicyNumber,
+    network: &WideNetwork,
+    shape: &TiledShape,
+) -> String {
+    let text = constants(config, number, network) + &ROWS.join("\n");
+    let places = shape.constants(is_tanh(config, number));
+    text + &[&products(&TiledShape::PRODUCTS), HOPPER, &places, TILED].join("\n")
 }
 
 /// Heads of a row that one lane takes by itself, at most.
@@ -413,7 +440,9 @@ mod tests {
         let at_once = [TENSOR_OF_64, TENSOR_SHARED_OUTPUTS];
         let in_two = [TENSOR_LEARN, TENSOR_WEIGHTS, EDGES_LEARN, EDGES_WEIGHTS];
         let tensor = [&[TENSOR_ACT][..], &at_once, &in_two].concat();
-        let units = [&tensor[..], &[TENSOR_ROLLOUT, TILED_NORM], &TILED_UNITS].concat().concat();
+        let units = [&tensor[..], &[TENSOR_ROLLOUT, TILED_ROLLOUT, TILED_NORM], &TILED_UNITS]
+            .concat()
+            .concat();
         let others = [
             GEMM,
             LAYER_LOSSES,

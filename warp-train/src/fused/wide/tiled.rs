@@ -15,6 +15,7 @@ use super::kernels::{
 use super::policy::{Rows, WidePolicy};
 use super::text;
 use super::tiled_norm::TiledNorms;
+use super::tiled_rollout::TiledRollout;
 use super::tiled_shape::{
     BLOCK, BLOCK_COLUMNS, BLOCK_ROWS, FEW, HeadsAtOnce, NARROW, TiledLayer, TiledShape, WIDE,
     columns_of,
@@ -85,7 +86,7 @@ pub(super) struct TiledNetwork {
     /// Rows that there is room for.
     rows: usize,
     /// Per tower.
-    image: DeviceArray,
+    pub(super) image: DeviceArray,
     pub(super) biases: DeviceArray,
     /// Observations.
     inputs: DeviceArray,
@@ -94,10 +95,12 @@ pub(super) struct TiledNetwork {
     /// Gradients of the output layers' outputs, per tower.
     gradients: DeviceArray,
     /// Weights of [`FEW`] outputs of each tower, and what tiles of columns give them.
-    few: DeviceArray,
+    pub(super) few: DeviceArray,
     few_outs: DeviceArray,
     /// What normalises hidden layers, if something does.
     pub(super) norms: Option<TiledNorms>,
+    /// What makes a rollout in one launch, if it is one.
+    pub(super) rollout: Option<TiledRollout>,
 }
 
 /// A matrix of each tower.
@@ -156,6 +159,7 @@ impl TiledNetwork {
             hidden: shape.hidden().iter().map(hidden).collect::<Result<_>>()?,
             gradients: make("output_gradients", 2 * towers * rows * shape.heads().outputs)?,
             norms: norm.map(|unit| TiledNorms::new(device, &shape, rows, unit)).transpose()?,
+            rollout: None,
             shape,
         })
     }

@@ -3,6 +3,7 @@
 use super::fused::SharedMemory;
 use super::network::{Layer, Tower, WideNetwork};
 use super::text;
+use super::tiled_rollout::RolloutClusters;
 use crate::algorithm::PolicyPlan;
 use crate::model::LAYER_NORM_EPSILON;
 use std::fmt::Write;
@@ -91,6 +92,8 @@ pub(super) struct TiledShape {
     pub(super) end: TiledLayer,
     /// How outputs stay in shared memory until they are dealt with, if they do.
     pub(super) at_once: Option<HeadsAtOnce>,
+    /// Clusters that make a rollout in one launch, if they do.
+    pub(super) rollout: Option<RolloutClusters>,
 }
 
 impl TiledShape {
@@ -130,7 +133,7 @@ impl TiledShape {
                 squares: next.squares + inputs / BLOCK_COLUMNS * (outputs / BLOCK_COLUMNS),
             };
         }
-        Some(Self { towers, layers, end: next, at_once: None })
+        Some(Self { towers, layers, end: next, at_once: None, rollout: None })
     }
 
     /// The same with what `plan` decides.

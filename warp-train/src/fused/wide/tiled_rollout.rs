@@ -1,0 +1,215 @@
+//! Whole rollouts of layers on tensor cores one by one: clusters of blocks that have room for a network together, and their
+//! launch. Host side of `tiled/rollout.cu`.
+
+use super::args::TiledRolloutArgs;
+use super::kernels::TiledRolloutKernels;
+use super::network::Role;
+use super::policy::{Rows, WidePolicy};
+use super::rollout::Stage;
+use super::text::list;
+use super::tiled::TiledNetwork;
+use super::tiled_shape::{BLOCK_COLUMNS, TiledShape};
+use crate::error::Result;
+use std::fmt::Write;
+use warp_func::cuda::{CudaVecEnv, KernelArgs, Launch, Module};
+
+/// Replicas that a cluster takes: tiles of 16 rows share eight warps.
+const ROWS: [usize; 2] = [64, 32];
+/// Blocks of a cluster at most, which every device has.
+const LARGEST: usize = 8;
+/// Bytes that the kernel declares for itself, at most.
+const DECLARED: usize = 8 << 10;
+/// Bytes of 64 by 64 weights.
+const SQUARE: usize = 2 * BLOCK_COLUMNS * BLOCK_COLUMNS;
+
+/// Blocks that take replicas through a rollout together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct RolloutClusters {
+    /// Blocks of a cluster.
+    size: usize,
+    /// Replicas of a cluster.
+    replicas: usize,
+    /// Shared memory of a block.
+    shared_bytes: usize,
+}
+
+impl RolloutClusters {
+    /// Those with the least work for each block, if all have room at once, for so many `replicas` and blocks of
+    /// `block_bytes` of shared memory.
+    pub(super) fn new(shape: &TiledShape, replicas: usize, block_bytes: usize) -> Option<Self> {
+        let few = shape.makes_outputs() && shape.layers[0].inputs == BLOCK_COLUMNS;
+        let blocks = blocks_into(shape);
+        let all = ROWS.iter().flat_map(|rows| (2..=LARGEST).map(move |size| (*rows, size)));
+        let all = all.filter_map(|(rows, size)| Self::of(&blocks, rows, size));
+        let fit = all.filter(|clusters| {
+            let has_room = clusters.shared_bytes + DECLARED <= block_bytes;
+            has_room && replicas.div_ceil(clusters.replicas) <= clusters.most()
+        });
+        fit.min_by_key(|clusters| (clusters.work(&blocks), clusters.size)).filter(|_| few)
+    }
+
+    /// Of so many blocks, each of which has part in every layer.
+    fn of(blocks: &[usize], replicas: usize, size: usize) -> Option<Self> {
+        let hidden = &blocks[1..];
+        if hidden.iter().any(|given| *given < size) {
+            return None;
+        }
+        let weights: usize = squares(blocks, size).sum();
+        let most = |odd: usize| hidden.iter().skip(odd).step_by(2).max().copied().unwrap_or(0);
+        let columns = BLOCK_COLUMNS * (blocks[0] + most(0) + most(1));
+        Some(Self { size, replicas, shared_bytes: SQUARE * weights + 2 * replicas * columns })
+    }
+
+    /// How many have room at once, with a block on each multiprocessor, whose groups share no cluster: an H200 has at least
+    /// seven of 16 and one of 14 (15 clusters of eight, as was measured).
+    fn most(&self) -> usize {
+        7 * (16 / self.size) + 14 / self.size
+    }
+
+    /// Products of a block that has most.
+    fn work(&self, blocks: &[usize]) -> usize {
+        self.replicas * squares(blocks, self.size).sum::<usize>()
+    }
+
+    /// For so many replicas.
+    fn launch(&self, replicas: usize) -> Launch {
+        let blocks = (replicas.div_ceil(self.replicas) * self.size) as u32;
+        Launch { blocks, threads: 256, shared_bytes: self.shared_bytes as u32, cooperative: false }
+    }
+
+    /// What the kernel needs to know beside the constants of `shape`, as constants.
+    pub(super) fn constants(&self, shape: &TiledShape, sums_obs: bool) -> String {
+        let mut text = String::new();
+        let acts = shape.towers.iter().position(|tower| Stage::Act.has(tower.role)).unwrap_or(0);
+        let values = shape.towers[acts].role == Role::Both;
+        for (name, value) in [
+            ("CLUSTER", format!("{}u", self.size)),
+            ("CLUSTER_ROWS", format!("{}u", self.replicas)),
+            ("TOWER", acts.to_string()),
+            ("VALUES", values.to_string()),
+            ("BLOCKS_INTO", list(blocks_into(shape).into_iter())),
+            ("SUMS_OBS", u8::from(sums_obs).to_string()),
+        ] {
+            let _ = writeln!(text, "#define U_{name} {value}");
+        }
+        text
+    }
+}
+
+/// Blocks of 64 columns of each layer's inputs that are not all padding.
+fn blocks_into(shape: &TiledShape) -> Vec<usize> {
+    shape.towers[0].layers().map(|layer| layer.n_in.div_ceil(BLOCK_COLUMNS)).collect()
+}
+
+/// Squares of weights of each hidden layer that a block of a cluster of `size` has, at most.
+fn squares(blocks: &[usize], size: usize) -> impl Iterator<Item = usize> {
+    blocks.windows(2).map(move |of| of[0] * of[1].div_ceil(size))
+}
+
+/// What rolls out in one launch.
+#[derive(Debug)]
+pub(super) struct TiledRollout {
+    clusters: RolloutClusters,
+    kernels: TiledRolloutKernels,
+}
+
+impl TiledRollout {
+    /// By `clusters`, with the kernels of `unit`.
+    ///
+    /// # Errors
+    /// A unit without them.
+    pub(super) fn new(clusters: RolloutClusters, unit: &Module) -> Result<Self> {
+        Ok(Self { clusters, kernels: TiledRolloutKernels::of(unit)? })
+    }
+}
+
+impl WidePolicy {
+    /// Starts a whole rollout in one launch.
+    pub(super) fn tiled_roll_out(
+        &self,
+        tiled: &TiledNetwork,
+        rollout: &TiledRollout,
+        envs: &mut CudaVecEnv,
+    ) -> Result<()> {
+        let (a, steps) = (&self.arrays, self.sizes.steps as u32);
+        let sums = self.normaliser.sums().filter(|_| self.sizes.obs_blocks > 0);
+        let args = TiledRolloutArgs {
+            step: self.step(0, self.sizes.rows, &a.values, Some(envs)),
+            seen: self.seen(),
+            outcome: self.outcome_args(0),
+            steps,
+            image: &tiled.image,
+            image_tower: tiled.shape.end.image as u64,
+            biases: &tiled.biases,
+            biases_tower: tiled.shape.end.biases as u32,
+            few: &tiled.few,
+            sums_obs: i32::from(sums.is_some()),
+            sums: sums.unwrap_or(&self.normaliser.factors),
+        };
+        let [tables, arrays, run] = envs.args().clone();
+        let launch = rollout.clusters.launch(self.sizes.rows);
+        rollout.kernels.tiled_rollout.launch(&launch, &[tables, arrays, run, args.arg()])?;
+        Ok(envs.tick(steps)?)
+    }
+
+    /// Whether a rollout leaves out values, since these are of another tower than that which acts.
+    pub(super) fn has_values_to_come(&self) -> bool {
+        let rolls_out = self.tiled.as_ref().is_some_and(|tiled| tiled.rollout.is_some());
+        rolls_out && self.network.towers.iter().all(|tower| tower.role != Role::Both)
+    }
+
+    /// Values of all that was seen in a rollout.
+    pub(super) fn values_of_rollout(&self) -> Result<()> {
+        let (a, s) = (&self.arrays, &self.sizes);
+        let at_once = s.chunk.max(s.part);
+        for at in (0..s.cells).step_by(at_once) {
+            let rows = at_once.min(s.cells - at);
+            self.layers(&Rows { x: &a.obs, at, sampled: false, first: 0, rows })?;
+            self.take_values(rows, &a.values, at)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fused::SharedMemory;
+    use super::super::network::{Layer, Tower, WideNetwork};
+    use super::*;
+
+    fn clusters(inputs: usize, hidden: &[usize], replicas: usize) -> Option<[usize; 2]> {
+        let mut n_in = inputs;
+        let mut layer = |n_out: usize| {
+            let layer = Layer { n_in, n_out, weight: 0 };
+            n_in = n_out;
+            layer
+        };
+        let hidden = hidden.iter().map(|n| layer(*n)).collect();
+        let heads = layer(3);
+        let (role, norms) = (Role::Both, Vec::new());
+        let tower = Tower { role, hidden, norms, heads, column: 0, gap_at: 0, gap: 0 };
+        let shape = TiledShape::new(&WideNetwork::of_towers(vec![tower], 3))?;
+        let found = RolloutClusters::new(&shape, replicas, SharedMemory::H200.per_block)?;
+        Some([found.size, found.replicas])
+    }
+
+    #[test]
+    fn clusters_are_those_with_the_least_work_that_have_room_at_once() {
+        assert_eq!(clusters(4, &[256, 256, 256], 256), Some([4, 32]));
+        // There is room for 63 clusters of two, and for as many of those with 64 replicas.
+        assert_eq!(clusters(4, &[256, 256, 256], 63 * 32), Some([2, 32]));
+        assert_eq!(clusters(4, &[256, 256, 256], 2048), Some([2, 64]));
+        assert_eq!(clusters(4, &[512, 512, 512], 256), Some([8, 32]));
+        assert_eq!(clusters(4, &[512, 512, 512], 2048), None);
+        // Three blocks have two of five parts each at most, as four have.
+        assert_eq!(clusters(4, &[300, 300], 2048), Some([3, 64]));
+    }
+
+    #[test]
+    fn every_block_of_a_cluster_has_part_in_every_layer() {
+        assert_eq!(clusters(4, &[512, 128], 256), Some([2, 32]));
+        assert_eq!(clusters(4, &[512, 64], 256), None);
+        assert_eq!(clusters(64, &[320], 256), Some([5, 32]));
+        assert_eq!(clusters(65, &[320], 256), None);
+    }
+}
