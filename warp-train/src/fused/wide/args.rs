@@ -272,14 +272,15 @@ kernel_args! {
     }
     pub(super) struct TiledSumArgs {
         state: &[WideState], sampled: i32, first: u32, rows: u32, few_outs: &[f32], few_rows: u32,
-        tiles: u32, biases: &[f32], biases_tower: u32, outs: &mut [f32],
+        tiles: u32, biases: &[f32], biases_tower: u32, outs: &mut [f32], first_tower: u32, n_towers: u32,
     }
-    /// A layer forward or back: x has `parts` blocks a row, y so many columns; whether x are gradients of the outputs.
+    /// A layer of some towers forward or back: x has `parts` blocks a row, y so many columns; whether x are gradients of the outputs.
     pub(super) struct TiledLayerArgs {
         state: &[WideState], sampled: i32, first: u32, rows: u32, parts: u32,
         n_out: u32, x: &[u8], x_tower: u64, image: &[u8], image_at: u64, image_tower: u64, biases: &[f32],
         biases_at: u32, biases_tower: u32, y: &mut [u8], y_tower: u64, outs: &mut [f32],
         few: &[u8], few_outs: &mut [f32], few_rows: u32, of_outputs: i32,
+        first_tower: u32, n_towers: u32,
     }
     /// `sums` of what is seen: of each block, if they are taken.
     pub(super) struct TiledRolloutArgs {

@@ -31,6 +31,7 @@ mod tensor_groups;
 mod tensor_shape;
 mod text;
 mod tiled;
+mod tiled_learn;
 mod tiled_norm;
 mod tiled_rollout;
 mod tiled_shape;

@@ -195,8 +195,8 @@ impl WidePolicy {
                 self.fused_act(towers, Stage::CutValues, 0, None)?;
             }
         } else if self.tensor.is_empty() {
-            if self.has_values_to_come() {
-                self.values_of_rollout()?;
+            if let Some(tiled) = &self.tiled {
+                self.values_of_rollout(tiled)?;
             }
             self.store_inputs(s.steps)?;
             for first in (0..s.rows).step_by(s.part) {

@@ -5,20 +5,18 @@
 //! networks.
 
 use super::args::{
-    LossesArgs, TiledDecideArgs, TiledGatherArgs, TiledLayerArgs, TiledLossesArgs, TiledPackArgs,
-    TiledStoreObsArgs, TiledSumArgs, TiledWeightsArgs,
+    TiledDecideArgs, TiledGatherArgs, TiledLayerArgs, TiledPackArgs, TiledStoreObsArgs,
+    TiledSumArgs,
 };
 use super::kernels::{
     TiledBackKernels, TiledDecideKernels, TiledForwardKernels, TiledLastKernels, TiledLossKernels,
     TiledOutputsKernels, TiledRowKernels, TiledWeightsKernels,
 };
 use super::policy::{Rows, WidePolicy};
-use super::text;
 use super::tiled_norm::TiledNorms;
 use super::tiled_rollout::TiledRollout;
 use super::tiled_shape::{
     BLOCK, BLOCK_COLUMNS, BLOCK_ROWS, FEW, HeadsAtOnce, NARROW, TiledLayer, TiledShape, WIDE,
-    columns_of,
 };
 use crate::error::Result;
 use warp_core::DType::{F32, U8};
@@ -30,19 +28,19 @@ const GATHERED: usize = 4;
 
 /// The stages of a kernel's ring.
 #[derive(Debug, Clone, Copy)]
-struct Ring {
-    stages: usize,
-    columns: usize,
+pub(super) struct Ring {
+    pub(super) stages: usize,
+    pub(super) columns: usize,
 }
 
 impl Ring {
-    /// Blocks of a launch whose kernel stages a tile of a hidden layer, too, if it `stores` one.
-    fn launch(self, blocks: usize, stores: bool) -> Launch {
-        self.launch_with(blocks, if stores { 2 * BLOCK_ROWS * self.columns } else { 0 })
+    /// Blocks of a launch whose kernel stages a tile of a hidden layer, too.
+    pub(super) fn launch(self, blocks: usize) -> Launch {
+        self.launch_with(blocks, 2 * BLOCK_ROWS * self.columns)
     }
 
     /// Blocks of a launch with `further` bytes of shared memory behind the ring.
-    fn launch_with(self, blocks: usize, further: usize) -> Launch {
+    pub(super) fn launch_with(self, blocks: usize, further: usize) -> Launch {
         let Self { stages, columns } = self;
         let shared_bytes = (stages * (BLOCK + 2 * BLOCK_COLUMNS * columns) + further) as u32;
         Launch { blocks: blocks as u32, threads: 384, shared_bytes, cooperative: false }
@@ -51,27 +49,27 @@ impl Ring {
 
 /// The kernels of [`TiledNetwork`].
 #[derive(Debug)]
-struct TiledKernels {
+pub(super) struct TiledKernels {
     rows: TiledRowKernels,
     forward: TiledForwardKernels,
     outputs: Outputs,
-    losses: TiledLossKernels,
+    pub(super) losses: TiledLossKernels,
     /// Where outputs stay in shared memory until they are dealt with.
-    at_once: Option<AtOnce>,
-    back: TiledBackKernels,
-    weights: TiledWeightsKernels,
+    pub(super) at_once: Option<AtOnce>,
+    pub(super) back: TiledBackKernels,
+    pub(super) weights: TiledWeightsKernels,
 }
 
 /// What acts on outputs that stay in shared memory, and how they do.
 #[derive(Debug)]
-struct AtOnce {
-    heads: HeadsAtOnce,
+pub(super) struct AtOnce {
+    pub(super) heads: HeadsAtOnce,
     decide: TiledDecideKernels,
 }
 
 /// Where outputs come from.
 #[derive(Debug)]
-enum Outputs {
+pub(super) enum Outputs {
     /// Tiles of the last hidden layer.
     LastHidden(TiledLastKernels),
     /// A layer of their own.
@@ -82,7 +80,7 @@ enum Outputs {
 #[derive(Debug)]
 pub(super) struct TiledNetwork {
     pub(super) shape: TiledShape,
-    kernels: TiledKernels,
+    pub(super) kernels: TiledKernels,
     /// Rows that there is room for.
     rows: usize,
     /// Per tower.
@@ -91,7 +89,7 @@ pub(super) struct TiledNetwork {
     /// Observations.
     inputs: DeviceArray,
     /// Outputs of hidden layers, then their gradients, per tower.
-    hidden: Vec<DeviceArray>,
+    pub(super) hidden: Vec<DeviceArray>,
     /// Gradients of the output layers' outputs, per tower.
     gradients: DeviceArray,
     /// Weights of [`FEW`] outputs of each tower, and what tiles of columns give them.
@@ -103,12 +101,26 @@ pub(super) struct TiledNetwork {
     pub(super) rollout: Option<TiledRollout>,
 }
 
+/// So many towers from one on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Towers {
+    pub(super) first: usize,
+    pub(super) n: usize,
+}
+
+impl TiledLayerArgs<'_> {
+    /// The same for some towers alone.
+    fn of(self, towers: Towers) -> Self {
+        Self { first_tower: towers.first as u32, n_towers: towers.n as u32, ..self }
+    }
+}
+
 /// A matrix of each tower.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Matrices<'a> {
     pub(super) of: &'a DeviceArray,
     /// Columns of each.
-    columns: usize,
+    pub(super) columns: usize,
     /// Bytes from one tower's to the next one's; 0 if they share it.
     pub(super) tower: usize,
 }
@@ -199,7 +211,7 @@ impl TiledNetwork {
     }
 
     /// The inputs of layer `l`.
-    fn inputs_of(&self, l: usize) -> Matrices<'_> {
+    pub(super) fn inputs_of(&self, l: usize) -> Matrices<'_> {
         let columns = self.shape.layers[l].inputs;
         match l.checked_sub(1) {
             Some(below) => self.towers_of(&self.hidden[below], columns),
@@ -219,14 +231,25 @@ impl TiledNetwork {
         self.towers_of(self.hidden.get(l).unwrap_or(&self.gradients), columns)
     }
 
-    /// Columns of a tile of a layer of `columns` for so many rows, and the launch.
-    fn by_width(&self, rows: usize, columns: usize, multiprocessors: usize) -> (usize, Launch) {
-        let tiles = |n: usize| rows.div_ceil(BLOCK_ROWS) * (columns / n) * self.shape.towers.len();
+    /// All of them.
+    pub(super) fn towers(&self) -> Towers {
+        Towers { first: 0, n: self.shape.towers.len() }
+    }
+
+    /// Columns of a tile of a layer of `columns` for so many rows of some towers, and the launch.
+    pub(super) fn by_width(
+        &self,
+        rows: usize,
+        columns: usize,
+        towers: Towers,
+        multiprocessors: usize,
+    ) -> (usize, Launch) {
+        let tiles = |n: usize| rows.div_ceil(BLOCK_ROWS) * (columns / n) * towers.n;
         // Few rows are better spread over all multiprocessors.
         let wide = columns.is_multiple_of(WIDE) && tiles(NARROW) > multiprocessors;
         let (columns, stages) = if wide { (WIDE, 3) } else { (NARROW, 5) };
         let ring = Ring { stages, columns };
-        (columns, ring.launch(tiles(columns).min(multiprocessors), true))
+        (columns, ring.launch(tiles(columns).min(multiprocessors)))
     }
 }
 
@@ -240,6 +263,7 @@ impl WidePolicy {
     ) -> Result<()> {
         let (a, s) = (&self.arrays, &self.sizes);
         let step = self.step(t, s.rows, &a.values, Some(envs));
+        let towers = tiled.towers();
         for first in (0..s.rows).step_by(s.part) {
             let rows = s.part.min(s.rows - first);
             let args = TiledStoreObsArgs {
@@ -254,9 +278,9 @@ impl WidePolicy {
             let launch = TiledNetwork::over_parts_of_rows(rows, tiled.inputs_of(0).columns);
             tiled.kernels.rows.tiled_store_obs.launch(&launch, &[args.arg()])?;
             let rows_now = Rows { x: &a.obs, at: 0, sampled: false, first: 0, rows };
-            let tiles = self.tiled_hidden(tiled, &rows_now)?;
+            let tiles = self.tiled_hidden(tiled, &rows_now, towers)?;
             let Some(at_once) = &tiled.kernels.at_once else {
-                self.tiled_outputs(tiled, &rows_now, tiles)?;
+                self.tiled_outputs(tiled, &rows_now, tiles, towers)?;
                 self.decide(step, first, rows)?;
                 continue;
             };
@@ -274,37 +298,23 @@ impl WidePolicy {
 
     /// Runs the network on some rows; `outs` then has their outputs and values.
     pub(super) fn tiled(&self, tiled: &TiledNetwork, rows: &Rows<'_>) -> Result<()> {
-        self.tiled_gather(tiled, rows, &self.arrays.order)?;
-        let tiles = self.tiled_hidden(tiled, rows)?;
-        self.tiled_outputs(tiled, rows, tiles)
+        self.tiled_towers(tiled, rows, tiled.towers())
     }
 
-    /// Gradients of weights for the samples from `first` on; returns how many blocks left sums of `losses`.
-    pub(super) fn tiled_gradients(
+    /// The same of some towers, which may leave the other's outputs as they are.
+    pub(super) fn tiled_towers(
         &self,
         tiled: &TiledNetwork,
-        first: usize,
-        losses: LossesArgs<'_>,
-    ) -> Result<usize> {
-        let n = self.sizes.chunk;
-        let rows = Rows { x: &self.arrays.obs, at: 0, sampled: true, first, rows: n };
-        self.tiled_gather(tiled, &rows, losses.order)?;
-        let tiles = self.tiled_hidden(tiled, &rows)?;
-        let launch = match &tiled.kernels.at_once {
-            Some(at_once) => at_once.heads.launch(n, self.enough_blocks()),
-            None => {
-                self.tiled_outputs(tiled, &rows, tiles)?;
-                Launch::over(n * text::lanes(&self.plan), 256)
-            }
-        };
-        let args = TiledLossesArgs { losses, outputs: self.output_layer(tiled, &rows) };
-        tiled.kernels.losses.tiled_losses.launch(&launch, &[args.arg()])?;
-        self.tiled_backward(tiled, first)?;
-        Ok(launch.blocks as usize)
+        rows: &Rows<'_>,
+        towers: Towers,
+    ) -> Result<()> {
+        self.tiled_gather(tiled, rows, &self.arrays.order)?;
+        let tiles = self.tiled_hidden(tiled, rows, towers)?;
+        self.tiled_outputs(tiled, rows, tiles, towers)
     }
 
     /// Brings rows to the layers' inputs; they lie in `order` if they are sampled.
-    fn tiled_gather(
+    pub(super) fn tiled_gather(
         &self,
         tiled: &TiledNetwork,
         rows: &Rows<'_>,
@@ -325,7 +335,12 @@ impl WidePolicy {
     }
 
     /// From the layers' inputs to the outputs of the last hidden one; returns how many tiles of columns that has.
-    fn tiled_hidden(&self, tiled: &TiledNetwork, rows: &Rows<'_>) -> Result<usize> {
+    pub(super) fn tiled_hidden(
+        &self,
+        tiled: &TiledNetwork,
+        rows: &Rows<'_>,
+        towers: Towers,
+    ) -> Result<usize> {
         let TiledKernels { forward, outputs, .. } = &tiled.kernels;
         let multiprocessors = self.enough_blocks();
         let depth = tiled.hidden.len();
@@ -337,9 +352,11 @@ impl WidePolicy {
                 }
                 _ => [&forward.tiled_forward, &forward.tiled_forward_narrow],
             };
-            let (columns, launch) = tiled.by_width(rows.rows, layer.outputs, multiprocessors);
+            let (columns, launch) =
+                tiled.by_width(rows.rows, layer.outputs, towers, multiprocessors);
             let to = tiled.sums_of(l);
             let args = self.tiled_layer(tiled, rows, tiled.inputs_of(l), layer.image, layer, to);
+            let args = args.of(towers);
             by_width[usize::from(columns == NARROW)].launch(&launch, &[args.arg()])?;
             if let Some(norms) = &tiled.norms {
                 self.tiled_norm(tiled, norms, l, rows)?;
@@ -350,28 +367,44 @@ impl WidePolicy {
     }
 
     /// The output layers, with their gradients.
-    fn output_layer<'a>(&'a self, tiled: &'a TiledNetwork, rows: &Rows<'_>) -> TiledLayerArgs<'a> {
+    pub(super) fn output_layer<'a>(
+        &'a self,
+        tiled: &'a TiledNetwork,
+        rows: &Rows<'_>,
+    ) -> TiledLayerArgs<'a> {
         let (heads, depth) = (tiled.shape.heads(), tiled.hidden.len());
         let (inputs, gradients) = (tiled.inputs_of(depth), tiled.gradients_of(depth));
         self.tiled_layer(tiled, rows, inputs, heads.image, heads, gradients)
     }
 
     /// From there to `outs`.
-    fn tiled_outputs(&self, tiled: &TiledNetwork, rows: &Rows<'_>, tiles: usize) -> Result<()> {
+    pub(super) fn tiled_outputs(
+        &self,
+        tiled: &TiledNetwork,
+        rows: &Rows<'_>,
+        tiles: usize,
+        towers: Towers,
+    ) -> Result<()> {
         let Outputs::Layer(outputs) = &tiled.kernels.outputs else {
-            return self.tiled_sum(tiled, rows, tiles);
+            return self.tiled_sum(tiled, rows, tiles, towers);
         };
-        let (args, heads) = (self.output_layer(tiled, rows), tiled.shape.heads());
+        let (args, heads) = (self.output_layer(tiled, rows).of(towers), tiled.shape.heads());
         let tiles = rows.rows.div_ceil(BLOCK_ROWS) * (heads.outputs / BLOCK_COLUMNS);
         // Two share a multiprocessor.
-        let blocks = (tiles * tiled.shape.towers.len()).min(2 * self.enough_blocks());
+        let blocks = (tiles * towers.n).min(2 * self.enough_blocks());
         let ring = Ring { stages: 3, columns: BLOCK_COLUMNS };
         let launch = ring.launch_with(blocks, 4 * BLOCK_ROWS * (BLOCK_COLUMNS + 8));
         Ok(outputs.tiled_outputs.launch(&launch, &[args.arg()])?)
     }
 
     /// Sums up what so many tiles of columns gave the outputs.
-    fn tiled_sum(&self, tiled: &TiledNetwork, rows: &Rows<'_>, tiles: usize) -> Result<()> {
+    fn tiled_sum(
+        &self,
+        tiled: &TiledNetwork,
+        rows: &Rows<'_>,
+        tiles: usize,
+        towers: Towers,
+    ) -> Result<()> {
         let args = TiledSumArgs {
             state: &self.arrays.state,
             sampled: i32::from(rows.sampled),
@@ -383,36 +416,14 @@ impl WidePolicy {
             biases: &tiled.biases,
             biases_tower: tiled.shape.end.biases as u32,
             outs: &self.arrays.outs,
+            first_tower: towers.first as u32,
+            n_towers: towers.n as u32,
         };
-        let launch = Launch::over(rows.rows * tiled.shape.towers.len(), 256);
+        let launch = Launch::over(rows.rows * towers.n, 256);
         Ok(tiled.kernels.rows.tiled_sum.launch(&launch, &[args.arg()])?)
     }
 
-    /// From gradients of the outputs to those of weights, for the samples from `first` on.
-    fn tiled_backward(&self, tiled: &TiledNetwork, first: usize) -> Result<()> {
-        let (a, chunk) = (&self.arrays, self.sizes.chunk);
-        let depth = tiled.hidden.len();
-        let rows = Rows { x: &a.obs, at: 0, sampled: true, first, rows: chunk };
-        let kernels = &tiled.kernels.back;
-        for l in (0..=depth).rev() {
-            self.tiled_weights(tiled, l, first)?;
-            let Some(below) = l.checked_sub(1) else { break };
-            let layer = &tiled.shape.layers[l];
-            let by_width = [&kernels.tiled_back, &kernels.tiled_back_narrow];
-            let (columns, launch) = tiled.by_width(chunk, layer.inputs, self.enough_blocks());
-            let to = tiled.gradients_of(below);
-            let args =
-                self.tiled_layer(tiled, &rows, tiled.gradients_of(l), layer.turned, layer, to);
-            let args = TiledLayerArgs { of_outputs: i32::from(l == depth), ..args };
-            by_width[usize::from(columns == NARROW)].launch(&launch, &[args.arg()])?;
-            if let Some(norms) = &tiled.norms {
-                self.tiled_norm_back(tiled, norms, below, first)?;
-            }
-        }
-        tiled.norms.as_ref().map_or(Ok(()), |norms| self.tiled_norm_sum(tiled, norms, first))
-    }
-
-    fn tiled_layer<'a>(
+    pub(super) fn tiled_layer<'a>(
         &'a self,
         tiled: &'a TiledNetwork,
         rows: &Rows<'_>,
@@ -443,39 +454,8 @@ impl WidePolicy {
             few_outs: &tiled.few_outs,
             few_rows: tiled.rows as u32,
             of_outputs: 0,
+            first_tower: 0,
+            n_towers: tiled.towers().n as u32,
         }
-    }
-
-    fn tiled_weights(&self, tiled: &TiledNetwork, l: usize, first: usize) -> Result<()> {
-        let (s, kernels) = (&self.sizes, &tiled.kernels.weights);
-        let (x, dy) = (tiled.inputs_of(l), tiled.gradients_of(l));
-        let ends = |kernel| (kernel, Ring { stages: 8, columns: BLOCK_COLUMNS });
-        // Output layers have few columns, which are then those of the tile.
-        let swapped = l == tiled.hidden.len();
-        let (left, right) = if swapped { (x, dy) } else { (dy, x) };
-        let (kernel, ring) = match columns_of(right.columns) {
-            _ if swapped => ends(&kernels.tiled_weights_outputs),
-            WIDE => (&kernels.tiled_weights, Ring { stages: 4, columns: WIDE }),
-            NARROW => (&kernels.tiled_weights_narrow, Ring { stages: 6, columns: NARROW }),
-            _ => ends(&kernels.tiled_weights_inputs),
-        };
-        let args = TiledWeightsArgs {
-            state: &self.arrays.state,
-            first: first as u32,
-            rows: s.chunk as u32,
-            layer: l as u32,
-            copies: s.copies as u32,
-            left: left.of,
-            left_tower: left.tower as u64,
-            left_blocks: (left.columns / BLOCK_COLUMNS) as u32,
-            right: right.of,
-            right_tower: right.tower as u64,
-            right_blocks: (right.columns / BLOCK_COLUMNS) as u32,
-            partial: &self.arrays.partial,
-            n_parameters: self.network.n_parameters as u32,
-        };
-        let tiles = left.columns / BLOCK_ROWS * (right.columns / ring.columns);
-        let jobs = tiles * tiled.shape.towers.len() * s.copies;
-        Ok(kernel.launch(&ring.launch(jobs, false), &[args.arg()])?)
     }
 }

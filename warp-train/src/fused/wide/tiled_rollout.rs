@@ -7,7 +7,7 @@ use super::network::Role;
 use super::policy::{Rows, WidePolicy};
 use super::rollout::Stage;
 use super::text::list;
-use super::tiled::TiledNetwork;
+use super::tiled::{TiledNetwork, Towers};
 use super::tiled_shape::{BLOCK_COLUMNS, TiledShape};
 use crate::error::Result;
 use std::fmt::Write;
@@ -152,19 +152,17 @@ impl WidePolicy {
         Ok(envs.tick(steps)?)
     }
 
-    /// Whether a rollout leaves out values, since these are of another tower than that which acts.
-    pub(super) fn has_values_to_come(&self) -> bool {
-        let rolls_out = self.tiled.as_ref().is_some_and(|tiled| tiled.rollout.is_some());
-        rolls_out && self.network.towers.iter().all(|tower| tower.role != Role::Both)
-    }
-
-    /// Values of all that was seen in a rollout.
-    pub(super) fn values_of_rollout(&self) -> Result<()> {
+    /// Values of all that was seen in a rollout in one launch, if another tower has them than that which acted.
+    pub(super) fn values_of_rollout(&self, tiled: &TiledNetwork) -> Result<()> {
+        let critic = tiled.shape.towers.iter().position(|tower| tower.role == Role::Critic);
+        let (Some(first), Some(_)) = (critic, &tiled.rollout) else { return Ok(()) };
+        let towers = Towers { first, n: 1 };
         let (a, s) = (&self.arrays, &self.sizes);
         let at_once = s.chunk.max(s.part);
         for at in (0..s.cells).step_by(at_once) {
             let rows = at_once.min(s.cells - at);
-            self.layers(&Rows { x: &a.obs, at, sampled: false, first: 0, rows })?;
+            let seen = Rows { x: &a.obs, at, sampled: false, first: 0, rows };
+            self.tiled_towers(tiled, &seen, towers)?;
             self.take_values(rows, &a.values, at)?;
         }
         Ok(())

@@ -27,8 +27,8 @@ const MOST_NORMED: usize = 2048;
 const NORM_PART: usize = 256;
 /// Bytes that a block takes in a nanosecond while it makes a tile of the gradient of weights.
 const BLOCK_RATE: f64 = 90.0;
-/// Nanoseconds that a weight of a copy of the gradient takes, to be written in pieces of 8 bytes and to be read.
-const COPY_TIME: f64 = 0.025;
+/// Nanoseconds that a weight of a copy of the gradient takes, to be written and to be read.
+const COPY_TIME: f64 = 0.006;
 
 /// Rows of a tile whose outputs stay in shared memory.
 const HEAD_ROWS: usize = 32;
@@ -407,9 +407,9 @@ mod tests {
         };
         // Tiles of hidden layers fill the device.
         assert_eq!(copies(4, &[512, 512, 512], 3, 1 << 16), 8);
-        assert_eq!(copies(4, &[1024, 1024, 1024, 1024], 3, 1 << 16), 2);
+        assert_eq!(copies(4, &[1024, 1024, 1024, 1024], 3, 1 << 16), 4);
         // The first layer has 34 tiles, the second has two, which would take long with few copies.
-        assert_eq!(copies(1043, &[64, 64], 571, 34_560), 7);
+        assert_eq!(copies(1043, &[64, 64], 571, 34_560), 14);
         // A copy has at least a block of rows.
         assert_eq!(copies(4, &[64, 64], 3, 200), 2);
     }

@@ -13,11 +13,11 @@ template <int N, UForm FORM> __device__ inline bool u_is_padding(unsigned int to
     return FORM == U_OUTPUTS && column * N >= u_output_blocks(tower) * 64;
 }
 
-// Tile t of a layer: its columns, then the next rows, then the other tower.
+// Tile t of a layer of towers from the `first` on: its columns, then the next rows, then the next tower.
 struct UTile {
     unsigned int column, row, tower;
-    __device__ inline UTile(unsigned int t, unsigned int columns, unsigned int rows)
-        : column(t % columns), row(t / columns % rows), tower(t / columns / rows) {}
+    __device__ inline UTile(unsigned int t, unsigned int columns, unsigned int rows, unsigned int first)
+        : column(t % columns), row(t / columns % rows), tower(first + t / columns / rows) {}
 };
 
 // The transfer from shared memory to a tile of a hidden layer's outputs, in place of what is there.
@@ -158,7 +158,7 @@ template <int N, int STAGES, UForm FORM> __device__ inline void u_layer(const Ti
     __syncthreads();
     unsigned int rows = wide_present(a.state, a.sampled, a.first, a.rows);
     unsigned int row_tiles = (rows + U_ROWS - 1) / U_ROWS, columns = a.n_out / N;
-    unsigned int tiles = row_tiles * columns * U_TOWERS;
+    unsigned int tiles = row_tiles * columns * a.n_towers;
     // Blocks of x's columns, of a row and of those that count.
     auto parts_of = [&](unsigned int tower) {
         return FORM == U_BACK && a.of_outputs ? u_output_blocks(tower) : a.parts;
@@ -170,7 +170,7 @@ template <int N, int STAGES, UForm FORM> __device__ inline void u_layer(const Ti
         if (threadIdx.x == U_CONSUMERS) {
             typename Ring::Place place;
             for (unsigned int t = blockIdx.x; t < tiles; t += gridDim.x) {
-                UTile tile(t, columns, row_tiles);
+                UTile tile(t, columns, row_tiles, a.first_tower);
                 if (u_is_padding<N, FORM>(tile.tower, tile.column)) continue;
                 unsigned int parts = parts_of(tile.tower);
                 const unsigned char* x = a.x + tile.tower * a.x_tower + tile.row * x_row;
@@ -191,7 +191,7 @@ template <int N, int STAGES, UForm FORM> __device__ inline void u_layer(const Ti
         } else if (u_replaces(FORM) && threadIdx.x == U_CONSUMERS + 32) {
             unsigned int round = 1;
             for (unsigned int t = blockIdx.x; t < tiles; t += gridDim.x, round ^= 1) {
-                UTile tile(t, columns, row_tiles);
+                UTile tile(t, columns, row_tiles, a.first_tower);
                 t_wait_barrier(staging.free, round);
                 staging.fetch(a.y + tile.tower * a.y_tower + tile.row * y_row + tile.column * N * 256);
             }
@@ -204,7 +204,7 @@ template <int N, int STAGES, UForm FORM> __device__ inline void u_layer(const Ti
     typename Ring::Place place;
     unsigned int round = 0;
     for (unsigned int t = blockIdx.x; t < tiles; t += gridDim.x, round ^= 1) {
-        UTile tile(t, columns, row_tiles);
+        UTile tile(t, columns, row_tiles, a.first_tower);
         if (u_is_padding<N, FORM>(tile.tower, tile.column)) continue;
         float sums[N / 2];
         ring.template multiply<false>(

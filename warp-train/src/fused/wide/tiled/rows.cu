@@ -147,7 +147,8 @@ extern "C" __global__ __launch_bounds__(256) void wide_tiled_gather(const TiledG
 
 // `outs`, f32 [rows, P_OUT + 1], from what tiles of columns gave them, [towers, tiles, few_rows, 8].
 extern "C" __global__ __launch_bounds__(256) void wide_tiled_sum(const TiledSumArgs a) {
-    unsigned int i = blockIdx.x * blockDim.x + threadIdx.x, row = i / U_TOWERS, tower = i % U_TOWERS;
+    unsigned int i = blockIdx.x * blockDim.x + threadIdx.x, row = i / a.n_towers;
+    unsigned int tower = a.first_tower + i % a.n_towers;
     if (row >= wide_present(a.state, a.sampled, a.first, a.rows)) return;
     const float* biases = a.biases + tower * a.biases_tower + u_places[tower][U_DEPTH].biases;
     float sums[8];

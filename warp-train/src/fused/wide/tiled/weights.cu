@@ -2,25 +2,71 @@
 // columns of `right`, which are the gradients of its outputs and its inputs, or for output layers, which
 // have few columns, the other way round.
 
-// Writes a thread's sums, or adds them to what is there: number i of row e of its tile's 16 lies where it says. Whether
-// an element exists is no branch: for hundreds of them the compiler takes long.
-template <int N, bool OUTPUTS, bool ADDS>
-__device__ inline void u_write(const float (&sums)[N / 2], const UPlace& place, unsigned int tower,
-                               unsigned int left, unsigned int right, float* to) {
-    int lane = threadIdx.x % 32, n_out = (int)place.n_out, n_in = (int)place.n_in;
-    int l = (int)left + threadIdx.x / 32 * 16 + lane / 4, r = (int)right + lane % 4 * 2;
+// Floats of shared memory through which a warp writes.
+#define U_LINES (16 * 32)
+
+// Writes a warp's sums, 16 rows of a tile, or adds them to what is there: neighbouring lanes write neighbouring inputs, 32 at a
+// time, by way of `lines`. Whether an element exists is no branch: for hundreds of them the compiler takes long.
+template <int N, bool ADDS>
+__device__ inline void u_write(const float (&sums)[N / 2], const UPlace& place, unsigned int left, unsigned int right,
+                               float* lines, float* to) {
+    int lane = threadIdx.x % 32, g = lane / 4, n_out = (int)place.n_out, n_in = (int)place.n_in;
+    int first = (int)left + threadIdx.x / 32 * 16;
     #pragma unroll
-    for (int e = 0; e < 2; ++e, l += 8) {
-        float* row = to + (long long)l * n_in + r;
+    for (int part = 0; part < N / 32; ++part) {
+        __syncwarp();
+        // Eights of a row lie in an order by which no bank is met twice.
+        #pragma unroll
+        for (int j = 4 * part; j < 4 * part + 4; ++j) {
+            float* own = lines + g * 32 + (j ^ g) % 4 * 8 + lane % 4 * 2;
+            *(float2*)own = make_float2(sums[4 * j], sums[4 * j + 1]);
+            *(float2*)(own + 8 * 32) = make_float2(sums[4 * j + 2], sums[4 * j + 3]);
+        }
+        __syncwarp();
+        int input = (int)right + part * 32 + lane;
+        float* column = to + (long long)first * n_in + input;
+        auto exists = [&](int row) { return (first + row < n_out) & (input < n_in); };
+        // All loads are under way before anything is stored.
+        float there[16] = {};
+        #pragma unroll
+        for (int row = 0; ADDS && row < 16; ++row) {
+            if (exists(row)) there[row] = column[row * n_in];
+        }
+        #pragma unroll
+        for (int row = 0; row < 16; ++row) {
+            float sum = lines[row * 32 + (lane / 8 ^ row) % 4 * 8 + lane % 8];
+            if (exists(row)) column[row * n_in] = ADDS ? there[row] + sum : sum;
+        }
+    }
+}
+
+// The same of output layers, whose rows are inputs: each thread by itself, since of 64 outputs few exist.
+template <int N, bool ADDS>
+__device__ inline void u_write_outputs(const float (&sums)[N / 2], const UPlace& place, unsigned int tower,
+                                       unsigned int left, unsigned int right, float* to) {
+    int lane = threadIdx.x % 32, n_in = (int)place.n_in;
+    int input = (int)left + threadIdx.x / 32 * 16 + lane / 4, first = (int)right + lane % 4 * 2;
+    #pragma unroll
+    for (int e = 0; e < 2; ++e, input += 8) {
         #pragma unroll
         for (int j = 0; j < N / 4; ++j) {
-            int further = j / 2 * 8 + j % 2, o = OUTPUTS ? u_real(tower, r + further) : l;
-            bool exists = OUTPUTS ? (o >= 0) & (l < n_in) : (o < n_out) & (further < n_in - r);
-            float* at = OUTPUTS ? to + (long long)o * n_in + l : row + further;
+            int o = u_real(tower, first + j / 2 * 8 + j % 2);
+            bool exists = (o >= 0) & (input < n_in);
+            float* at = to + (long long)o * n_in + input;
             float sum = sums[j / 2 * 4 + e * 2 + j % 2];
             if (ADDS) sum = *(exists ? at : to) + sum;
             if (exists) *at = sum;
         }
+    }
+}
+
+template <int N, bool OUTPUTS, bool ADDS>
+__device__ inline void u_write_tile(const float (&sums)[N / 2], const UPlace& place, unsigned int tower, unsigned int left,
+                                    unsigned int right, float* lines, float* to) {
+    if constexpr (OUTPUTS) {
+        u_write_outputs<N, ADDS>(sums, place, tower, left, right, to);
+    } else {
+        u_write<N, ADDS>(sums, place, left, right, lines, to);
     }
 }
 
@@ -130,11 +176,11 @@ template <int N, int STAGES, bool OUTPUTS> __device__ inline void u_weights(cons
             if (lane % 4 == 0) u_write_bias(layer, tower, false, o, bias[2 * e], partial, adds);
         }
     }
-    float* weights = partial + layer.weight;
+    float *weights = partial + layer.weight, *lines = (float*)(shared + Ring::bytes) + warp * U_LINES;
     if (adds) {
-        u_write<N, OUTPUTS, true>(sums, layer, tower, m * U_ROWS, n * N, weights);
+        u_write_tile<N, OUTPUTS, true>(sums, layer, tower, m * U_ROWS, n * N, lines, weights);
     } else {
-        u_write<N, OUTPUTS, false>(sums, layer, tower, m * U_ROWS, n * N, weights);
+        u_write_tile<N, OUTPUTS, false>(sums, layer, tower, m * U_ROWS, n * N, lines, weights);
     }
 }
 
