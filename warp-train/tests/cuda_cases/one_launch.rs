@@ -4,7 +4,7 @@ use super::Case;
 
 /// Tiles of 64 and of 32 replicas that are not full, two blocks of a cluster and more, layers of several widths that they share
 /// evenly or not, one layer and four; towers apart and shared, a box, what is seen normalised, episodes that are cut.
-pub(crate) const ONE_LAUNCH: [Case; 6] = [
+pub(crate) const ONE_LAUNCH: [Case; 8] = [
     (
         "rollouts by clusters, three layers, truncations",
         "env_id = \"cartpole\"\nnum_envs = 300\nnum_steps = 13\nhidden = [256, 256, 256]\nnum_minibatches = 1\n\
@@ -29,6 +29,16 @@ pub(crate) const ONE_LAUNCH: [Case; 6] = [
         "rollouts by clusters of eight, three layers of 512",
         "env_id = \"mountain_car\"\nnum_envs = 70\nnum_steps = 9\nhidden = [512, 512, 512]\nnum_minibatches = 1\n\
          update_epochs = 2\n[env]\nepisode_length = 7",
+    ),
+    (
+        "rollouts by clusters of seven, one layer, squashed, deviations from the network",
+        "env_id = \"pendulum\"\nnum_envs = 50\nnum_steps = 12\nhidden = [448]\nalgorithm = \"a2c\"\n\
+         action_distribution = \"squashed\"\nlog_std = \"state_dependent\"",
+    ),
+    (
+        "rollouts by clusters of six, shared, truncations",
+        "env_id = \"cartpole\"\nnum_envs = 100\nnum_steps = 12\nhidden = [384, 384]\nnum_minibatches = 1\n\
+         update_epochs = 2\nshared_trunk = true\n[env]\nepisode_length = 5",
     ),
     (
         "rollouts by clusters, four layers, a number to see",

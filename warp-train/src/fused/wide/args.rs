@@ -76,7 +76,9 @@ kernel_args! {
         truncated_values: &mut [f32], cut_count: &mut [u32], cut_cell: &mut [u32],
         cut_obs: &mut [f32], factors: &[f32],
     }
-    pub(super) struct TakeValuesArgs { outs: &[f32], part: u32, values: &mut [f32], at: u64 }
+    pub(super) struct TakeValuesArgs {
+        state: &mut [WideState], outs: &[f32], part: u32, values: &mut [f32], at: u64,
+    }
     pub(super) struct ScatterCutArgs {
         cut_cell: &[u32], cut_values: &[f32], n: u32, truncated_values: &mut [f32],
     }

@@ -6,7 +6,7 @@ use super::network_path::NetworkPath;
 use super::shared::{SUMS, WideSettings, WideState};
 use super::tensor_shape::{MOST_A_PROCESSOR, TILE_ROWS, TensorShape};
 use super::text::{self, truncation_slots};
-use super::tiled_shape::BLOCK_ROWS;
+use super::tiled_shape::{BLOCK_ROWS, TiledShape};
 use crate::algorithm::PolicyPlan;
 use crate::config::TrainConfig;
 use crate::error::Result;
@@ -114,6 +114,11 @@ impl Sizes {
         };
         let copies = copies.max(1);
         let part = rows.clamp(1, at_once);
+        let obs_blocks = match path {
+            _ if !path.sums_obs(plan) => 0,
+            NetworkPath::Tiled(TiledShape { rollout: Some(clusters), .. }) => clusters.blocks(rows),
+            _ => MOST_A_PROCESSOR * multiprocessors,
+        };
         let slots = truncation_slots(&config.spec, steps);
         let choices = plan.group(&config.spec).mask_width();
         let mask = if shapes.is_empty() { choices } else { 4 * choices.div_ceil(32) };
@@ -132,7 +137,7 @@ impl Sizes {
             fused,
             tiled_width,
             heads_at_once,
-            obs_blocks: if path.sums_obs(plan) { MOST_A_PROCESSOR * multiprocessors } else { 0 },
+            obs_blocks,
         }
     }
 

@@ -45,16 +45,21 @@ pub(in super::super) struct NetworkBackend {
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) struct Machine {
     shared: SharedMemory,
+    multiprocessors: usize,
     /// Compute capability, the major version.
     generation: u32,
 }
 
 impl Machine {
     /// The H200.
-    const H200: Self = Self { shared: SharedMemory::H200, generation: 9 };
+    const H200: Self = Self { shared: SharedMemory::H200, multiprocessors: 132, generation: 9 };
 
     pub(in super::super) fn of(info: &DeviceInfo) -> Self {
-        Self { shared: SharedMemory::of(info), generation: info.capability.0 }
+        Self {
+            shared: SharedMemory::of(info),
+            multiprocessors: info.n_multiprocessors as usize,
+            generation: info.capability.0,
+        }
     }
 }
 
@@ -150,7 +155,8 @@ impl WideText {
         };
         let body = body.filter(|body| may_roll_out(config, plan, body));
         if let (NetworkPath::Tiled(shape), Some(_)) = (&mut path, body) {
-            shape.rollout = RolloutClusters::new(shape, rows, machine.shared.per_block);
+            let (blocks, bytes) = (machine.multiprocessors, machine.shared.per_block);
+            shape.rollout = RolloutClusters::new(shape, rows, blocks, bytes);
         }
         let general = text::general(config, number, &network, &path);
         let tower = |shape| text::tensor(config, number, &network, shape, &path);

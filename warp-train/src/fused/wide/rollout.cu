@@ -43,7 +43,10 @@ extern "C" __global__ void wide_outcome(const OutcomeArgs a) {
 // Values of some rows, the last column of `outs`, to `values` from `at` on.
 extern "C" __global__ void wide_take_values(const TakeValuesArgs a) {
     unsigned int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < a.part) a.values[a.at + i] = a.outs[(unsigned long long)i * (P_OUT + 1) + P_OUT];
+    if (i >= a.part) return;
+    float value = a.outs[(unsigned long long)i * (P_OUT + 1) + P_OUT];
+    if (!(value * 0.0f == 0.0f)) atomicOr(&a.state->fault, WIDE_FAULT_OUTPUT);
+    a.values[a.at + i] = value;
 }
 
 // Values of the slots [P_SLOTS, rows], to the steps that they belong to.

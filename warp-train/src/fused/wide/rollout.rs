@@ -230,7 +230,8 @@ impl WidePolicy {
 
     pub(super) fn take_values(&self, rows: usize, values: &DeviceArray, at: usize) -> Result<()> {
         let outs = &self.arrays.outs;
-        let args = TakeValuesArgs { outs, part: rows as u32, values, at: at as u64 };
+        let state = &self.arrays.state;
+        let args = TakeValuesArgs { state, outs, part: rows as u32, values, at: at as u64 };
         Ok(self.kernels.take_values.launch(&Launch::over(rows, 128), &[args.arg()])?)
     }
 

@@ -1,8 +1,8 @@
 //! Layers on tensor cores one by one, where whole networks do not fit into a multiprocessor: the arrays
 //! between the launches of the kernels in `tiled/`, and these launches.
 //!
-//! Activations are stored in half precision, and gradients replace them; each launch processes both
-//! networks.
+//! Activations are stored in half precision, and gradients replace them; a launch processes both networks, but for
+//! values alone.
 
 use super::args::{
     TiledDecideArgs, TiledGatherArgs, TiledLayerArgs, TiledPackArgs, TiledStoreObsArgs,
@@ -301,7 +301,7 @@ impl WidePolicy {
         self.tiled_towers(tiled, rows, tiled.towers())
     }
 
-    /// The same of some towers, which may leave the other's outputs as they are.
+    /// The same of some towers, whose hidden layers are not normalised; the others' outputs may be anything.
     pub(super) fn tiled_towers(
         &self,
         tiled: &TiledNetwork,

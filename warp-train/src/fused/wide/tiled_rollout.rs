@@ -34,18 +34,26 @@ pub(super) struct RolloutClusters {
 }
 
 impl RolloutClusters {
-    /// Those with the least work for each block, if all have room at once, for so many `replicas` and blocks of
-    /// `block_bytes` of shared memory.
-    pub(super) fn new(shape: &TiledShape, replicas: usize, block_bytes: usize) -> Option<Self> {
-        let few = shape.makes_outputs() && shape.layers[0].inputs == BLOCK_COLUMNS;
+    /// Those with the least work for each block, if all have room at once, for so many `replicas` and at most `most_blocks` of
+    /// `block_bytes` of shared memory. None for networks with many outputs, or more than 64 numbers to see.
+    pub(super) fn new(
+        shape: &TiledShape,
+        replicas: usize,
+        most_blocks: usize,
+        block_bytes: usize,
+    ) -> Option<Self> {
+        if !shape.makes_outputs() || shape.layers[0].inputs != BLOCK_COLUMNS {
+            return None;
+        }
         let blocks = blocks_into(shape);
         let all = ROWS.iter().flat_map(|rows| (2..=LARGEST).map(move |size| (*rows, size)));
         let all = all.filter_map(|(rows, size)| Self::of(&blocks, rows, size));
         let fit = all.filter(|clusters| {
-            let has_room = clusters.shared_bytes + DECLARED <= block_bytes;
-            has_room && replicas.div_ceil(clusters.replicas) <= clusters.most()
+            let n = clusters.blocks(replicas);
+            let have_room = clusters.shared_bytes + DECLARED <= block_bytes;
+            have_room && n <= most_blocks && n <= clusters.size * clusters.most()
         });
-        fit.min_by_key(|clusters| (clusters.work(&blocks), clusters.size)).filter(|_| few)
+        fit.min_by_key(|clusters| (clusters.work(&blocks), clusters.size))
     }
 
     /// Of so many blocks, each of which has part in every layer.
@@ -60,8 +68,9 @@ impl RolloutClusters {
         Some(Self { size, replicas, shared_bytes: SQUARE * weights + 2 * replicas * columns })
     }
 
-    /// How many have room at once, with a block on each multiprocessor, whose groups share no cluster: an H200 has at least
-    /// seven of 16 and one of 14 (15 clusters of eight, as was measured).
+    /// How many have room at once on an H200, with a block on each multiprocessor: these are groups that share no cluster, at least
+    /// seven of 16 and one of 14 (room for 15 clusters of eight and 66 of two was measured). Where there is room for fewer, the others
+    /// follow.
     fn most(&self) -> usize {
         7 * (16 / self.size) + 14 / self.size
     }
@@ -71,9 +80,14 @@ impl RolloutClusters {
         self.replicas * squares(blocks, self.size).sum::<usize>()
     }
 
+    /// Blocks of all clusters for so many replicas.
+    pub(super) fn blocks(&self, replicas: usize) -> usize {
+        replicas.div_ceil(self.replicas) * self.size
+    }
+
     /// For so many replicas.
     fn launch(&self, replicas: usize) -> Launch {
-        let blocks = (replicas.div_ceil(self.replicas) * self.size) as u32;
+        let blocks = self.blocks(replicas) as u32;
         Launch { blocks, threads: 256, shared_bytes: self.shared_bytes as u32, cooperative: false }
     }
 
@@ -89,6 +103,7 @@ impl RolloutClusters {
             ("VALUES", values.to_string()),
             ("BLOCKS_INTO", list(blocks_into(shape).into_iter())),
             ("SUMS_OBS", u8::from(sums_obs).to_string()),
+            ("DECLARED", DECLARED.to_string()),
         ] {
             let _ = writeln!(text, "#define U_{name} {value}");
         }
@@ -175,7 +190,12 @@ mod tests {
     use super::super::network::{Layer, Tower, WideNetwork};
     use super::*;
 
-    fn clusters(inputs: usize, hidden: &[usize], replicas: usize) -> Option<[usize; 2]> {
+    fn clusters_of(
+        most: usize,
+        inputs: usize,
+        hidden: &[usize],
+        replicas: usize,
+    ) -> Option<[usize; 2]> {
         let mut n_in = inputs;
         let mut layer = |n_out: usize| {
             let layer = Layer { n_in, n_out, weight: 0 };
@@ -187,8 +207,12 @@ mod tests {
         let (role, norms) = (Role::Both, Vec::new());
         let tower = Tower { role, hidden, norms, heads, column: 0, gap_at: 0, gap: 0 };
         let shape = TiledShape::new(&WideNetwork::of_towers(vec![tower], 3))?;
-        let found = RolloutClusters::new(&shape, replicas, SharedMemory::H200.per_block)?;
+        let found = RolloutClusters::new(&shape, replicas, most, SharedMemory::H200.per_block)?;
         Some([found.size, found.replicas])
+    }
+
+    fn clusters(inputs: usize, hidden: &[usize], replicas: usize) -> Option<[usize; 2]> {
+        clusters_of(132, inputs, hidden, replicas)
     }
 
     #[test]
@@ -199,6 +223,10 @@ mod tests {
         assert_eq!(clusters(4, &[256, 256, 256], 2048), Some([2, 64]));
         assert_eq!(clusters(4, &[512, 512, 512], 256), Some([8, 32]));
         assert_eq!(clusters(4, &[512, 512, 512], 2048), None);
+        // A device of fewer multiprocessors, or a part of one.
+        assert_eq!(clusters_of(32, 4, &[256, 256, 256], 256), Some([4, 32]));
+        assert_eq!(clusters_of(31, 4, &[256, 256, 256], 256), Some([2, 32]));
+        assert_eq!(clusters_of(16, 4, &[256, 256, 256], 600), None);
         // Three blocks have two of five parts each at most, as four have.
         assert_eq!(clusters(4, &[300, 300], 2048), Some([3, 64]));
     }

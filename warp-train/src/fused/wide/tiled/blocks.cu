@@ -1,5 +1,5 @@
 // Layers whose weights do not fit into a multiprocessor, on tensor cores: a launch per layer takes both
-// towers. Numbers between launches are halves, sums are fp32.
+// towers, or for values alone the critic. Numbers between launches are halves, sums are fp32.
 //
 // A matrix [rows, columns] of halves, padded by zeros, lies in blocks of 128 rows by 64 columns; those of
 // the same rows lie together. In a block a row is 128 bytes, swizzled as products want it, so that the

@@ -42,6 +42,11 @@ __device__ constexpr unsigned int u_given_at(int l) {
     return U_SEEN_AT + U_PART + (l % 2 == 0 ? 0 : u_most_blocks(0) * U_PART);
 }
 
+static_assert(U_OWN_ROWS <= 32, "a warp steps a block's replicas");
+static_assert(P_WIDTH <= 64, "observations are one block of columns");
+static_assert(u_own(0, U_CLUSTER - 1) > 0 && u_own(U_DEPTH - 1, U_CLUSTER - 1) > 0, "each block has part in every layer");
+static_assert(u_biases_at(U_DEPTH) * 4 + U_OWN_ROWS * (P_OUT + 1) * 4 + 1024 <= U_DECLARED, "what the host leaves for it");
+
 // Barriers of a block: weights have come, what all see has come, and what layers of even and of odd number give has.
 enum UArrived { U_WEIGHTS, U_SEEN, U_GIVEN };
 
@@ -54,10 +59,11 @@ struct UMember {
     unsigned int shared, barriers;
 
     __device__ inline unsigned int barrier(unsigned int which) const { return barriers + which * 8; }
-    // Expects `bytes` from others, and copies `bytes_of` bytes from `at` on to the same place of each.
+    // Expects so many bytes of all others together.
     __device__ inline void expect(unsigned int which, unsigned int bytes) const {
         if (threadIdx.x == rank) t_expect(barrier(which), bytes);
     }
+    // Copies bytes from `at` on to the same place of each of the others, and tells their barriers.
     __device__ inline void give(unsigned int which, unsigned int at, unsigned int bytes) const {
         unsigned int peer = threadIdx.x;
         if (peer >= U_CLUSTER || peer == rank) return;
@@ -282,6 +288,6 @@ extern "C" __global__ __cluster_dims__(U_CLUSTER, 1, 1) __launch_bounds__(256, 1
         WideDistances& all = a.sums[blockIdx.x * P_WIDTH + threadIdx.x];
         all = {all.count + sums.count, all.sum + sums.sum, all.squares + sums.squares};
     }
-    // What is copied to a block has to find it.
+    // What others still copy from this block has to stay.
     t_meet_cluster();
 }
