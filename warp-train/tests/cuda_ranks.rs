@@ -318,6 +318,22 @@ fn bits(state: &LearnerState) -> Vec<(String, Vec<u32>)> {
     tensors.map(|t| (t.name.clone(), t.data.iter().map(|x| x.to_bits()).collect())).collect()
 }
 
+/// What differs first between two runs, in words: figures by their iteration, then tensors.
+fn difference(a: &Done, b: &Done) -> Option<String> {
+    let figures = a.seen.iter().zip(&b.seen).enumerate().find_map(|(i, (a, b))| {
+        let (name, x) = a.iter().find(|(name, x)| b.get(name) != Some(*x))?;
+        Some(format!("{name} of iteration {i} is {x:?} and {:?}", b.get(name)))
+    });
+    let tensors = bits(&a.state).into_iter().zip(bits(&b.state)).find_map(|((name, a), (_, b))| {
+        let others = a.iter().zip(&b).filter(|(x, y)| x != y).count();
+        let first = a.iter().zip(&b).position(|(x, y)| x != y)?;
+        let [x, y] = [a[first], b[first]].map(f32::from_bits);
+        Some(format!("{name}: {others} of {} differ, number {first} is {x:e} and {y:e}", a.len()))
+    });
+    let all: Vec<_> = figures.into_iter().chain(tensors).collect();
+    (!all.is_empty()).then(|| all.join("; "))
+}
+
 fn equal_and_repeats(keys: &str) -> Result<()> {
     for ranks in numbers() {
         let (config, of) = (of_ranks(keys, ranks)?, Of { ranks, carrier: Carrier::Suited });
@@ -326,8 +342,8 @@ fn equal_and_repeats(keys: &str) -> Result<()> {
         if first.iter().any(|done| bits(&done.state) != bits(&first[0].state)) {
             return Err(format!("{ranks} ranks have different weights").into());
         }
-        if bits(&first[0].state) != bits(&again[0].state) || first[0].seen != again[0].seen {
-            return Err(format!("the same run of {ranks} ranks gives other bits").into());
+        if let Some(what) = difference(&first[0], &again[0]) {
+            return Err(format!("the same run of {ranks} ranks gives other bits: {what}").into());
         }
     }
     Ok(())
@@ -340,8 +356,8 @@ fn links_are_equal(keys: &str) -> Result<()> {
         let [peers, nccl] = [Carrier::Peers, Carrier::Nccl]
             .map(|carrier| on_ranks(&config, 5, Of { ranks, carrier }));
         let (peers, nccl) = (peers?, nccl?);
-        if bits(&peers[0].state) != bits(&nccl[0].state) || peers[0].seen != nccl[0].seen {
-            return Err(format!("{ranks} ranks have other bits through NCCL").into());
+        if let Some(what) = difference(&peers[0], &nccl[0]) {
+            return Err(format!("{ranks} ranks have other bits through NCCL: {what}").into());
         }
     }
     Ok(())
