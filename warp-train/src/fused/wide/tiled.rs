@@ -35,7 +35,7 @@ pub(super) struct Ring {
 
 impl Ring {
     /// Blocks of a launch whose kernel stages a tile of a hidden layer, too.
-    pub(super) fn launch(self, blocks: usize) -> Launch {
+    fn launch(self, blocks: usize) -> Launch {
         self.launch_with(blocks, 2 * BLOCK_ROWS * self.columns)
     }
 
@@ -69,7 +69,7 @@ pub(super) struct AtOnce {
 
 /// Where outputs come from.
 #[derive(Debug)]
-pub(super) enum Outputs {
+enum Outputs {
     /// Tiles of the last hidden layer.
     LastHidden(TiledLastKernels),
     /// A layer of their own.
