@@ -187,7 +187,7 @@ impl WidePolicy {
 #[cfg(test)]
 mod tests {
     use super::super::fused::SharedMemory;
-    use super::super::network::{Layer, Tower, WideNetwork};
+    use super::super::tiled_shape::tests::network;
     use super::*;
 
     fn clusters_of(
@@ -196,17 +196,7 @@ mod tests {
         hidden: &[usize],
         replicas: usize,
     ) -> Option<[usize; 2]> {
-        let mut n_in = inputs;
-        let mut layer = |n_out: usize| {
-            let layer = Layer { n_in, n_out, weight: 0 };
-            n_in = n_out;
-            layer
-        };
-        let hidden = hidden.iter().map(|n| layer(*n)).collect();
-        let heads = layer(3);
-        let (role, norms) = (Role::Both, Vec::new());
-        let tower = Tower { role, hidden, norms, heads, column: 0, gap_at: 0, gap: 0 };
-        let shape = TiledShape::new(&WideNetwork::of_towers(vec![tower], 3))?;
+        let shape = TiledShape::new(&network(inputs, hidden, 3))?;
         let found = RolloutClusters::new(&shape, replicas, most, SharedMemory::H200.per_block)?;
         Some([found.size, found.replicas])
     }

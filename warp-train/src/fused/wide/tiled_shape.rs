@@ -319,11 +319,15 @@ pub(super) fn columns_of(inputs: usize) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::network::Role;
     use super::*;
 
-    fn network(inputs: usize, hidden: &[usize], outputs: usize) -> WideNetwork {
+    pub(in super::super) fn network(
+        inputs: usize,
+        hidden: &[usize],
+        outputs: usize,
+    ) -> WideNetwork {
         let mut n_in = inputs;
         let mut layer = |n_out: usize| {
             let layer = Layer { n_in, n_out, weight: 0 };
