@@ -7,7 +7,9 @@
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::process::ExitCode;
 use warp_core::toml::Table;
-use warp_func::cuda::{Build, ExecutorPart, compile, env_kernels, nvrtc_version, replica_source};
+use warp_func::cuda::{
+    Build, ExecutorPart, Source, check_source, env_kernels, nvrtc_version, replica_source,
+};
 
 const ARCHITECTURE: &str = "sm_90a";
 
@@ -51,6 +53,8 @@ fn main() -> ExitCode {
             trials.push(trial(entry, size, config, Build::Release));
         }
     }
+    let refuses = Trial::test("refuses_what_is_no_code", refuses_what_is_no_code);
+    trials.push(refuses.with_ignored_flag(missing.is_some()));
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
@@ -62,8 +66,22 @@ fn compiles(entry: &warp_func::Entry, config: &Table, build: Build) -> Result<()
         units.push(replica_source(&entry.blueprint(config)?, None)?);
     }
     for unit in units {
-        if !compile(&unit, build, ARCHITECTURE)?.starts_with(b"\x7fELF") {
-            return Err("no machine code came out".into());
+        check_source(&unit, build, ARCHITECTURE)?;
+    }
+    Ok(())
+}
+
+/// Neither the compiler nor its assembler takes just any text.
+fn refuses_what_is_no_code() -> Result<(), Failed> {
+    let check = |statement: &str| {
+        let text = format!("extern \"C\" __global__ void f(int* out) {{ {statement} }}");
+        check_source(&Source::new("f.cu", text), Build::Release, ARCHITECTURE)
+    };
+    check(r#"asm volatile("fence.proxy.async;"); *out = 1;"#)?;
+    for (statement, word) in [("*out = one;", "one"), (r#"asm volatile("halve.b32;");"#, "halve")] {
+        match check(statement) {
+            Err(error) if error.to_string().contains(word) => {}
+            other => return Err(format!("{statement} {other:?}").into()),
         }
     }
     Ok(())

@@ -13,7 +13,7 @@ mod teams;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::process::ExitCode;
-use warp_func::cuda::{Build, Device, Kernels, Source, compile, nvrtc_version};
+use warp_func::cuda::{Build, Device, Kernels, Source, check_source, nvrtc_version};
 
 /// What `nvrtc_*` compile for.
 const ARCH: &str = "sm_90a";
@@ -46,12 +46,10 @@ fn gpu() -> Result<Kernels, Failed> {
 fn compiled(units: &[Source]) -> Result<(), Failed> {
     for some in units.chunks(one_by_one::at_once()) {
         std::thread::scope(|scope| {
-            let begin = |unit| scope.spawn(move || compile(unit, Build::Parity, ARCH));
+            let begin = |unit| scope.spawn(move || check_source(unit, Build::Parity, ARCH));
             let compiling: Vec<_> = some.iter().map(begin).collect();
             compiling.into_iter().try_for_each(|one| match one.join() {
-                Ok(Ok(code)) if code.starts_with(b"\x7fELF") => Ok(()),
-                Ok(Ok(_)) => Err("NVRTC made no machine code".into()),
-                Ok(Err(error)) => Err(Failed::from(error)),
+                Ok(compiled) => compiled.map_err(Failed::from),
                 Err(_) => Err("compiling panicked".into()),
             })
         })?;
