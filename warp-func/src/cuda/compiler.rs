@@ -13,7 +13,7 @@ use warp_data::cuda::library;
 const NEEDED: [(&str, &str); 2] = [("nvrtcVersion", "7.0"), ("nvrtcGetCUBIN", "11.1")];
 
 /// The version from which NVRTC is known to take `--Ofast-compile`.
-const HURRIES: (u32, u32) = (13, 0);
+const OFAST_COMPILE_SINCE: (u32, u32) = (13, 0);
 
 /// One translation unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,14 +113,14 @@ pub(super) fn compile(source: &Source, build: Build, arch: &str) -> Result<Vec<u
     machine_code(source, &source.options(build, arch))
 }
 
-/// Checks that `source` becomes machine code for `arch`. Takes a third to a half of the time of code that is to run,
+/// Checks that `source` becomes machine code for `arch`. Takes a sixth to a half of the time of code that is to run,
 /// since it is hardly optimised.
 ///
 /// # Errors
 /// No NVRTC, or code that does not compile: the message contains the compiler's log.
 pub fn check_source(source: &Source, build: Build, arch: &str) -> Result<()> {
     let mut options = source.options(build, arch);
-    if nvrtc_version()? >= HURRIES {
+    if nvrtc_version()? >= OFAST_COMPILE_SINCE {
         options.push("--Ofast-compile=max".into());
     }
     let code = machine_code(source, &options)?;
