@@ -8,7 +8,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use std::process::ExitCode;
 use warp_core::toml::Table;
 use warp_func::cuda::{
-    Build, ExecutorPart, Source, check_source, env_kernels, nvrtc_version, replica_source,
+    Build, Check, ExecutorPart, Source, check_source, env_kernels, nvrtc_version, replica_source,
 };
 
 const ARCHITECTURE: &str = "sm_90a";
@@ -66,22 +66,28 @@ fn compiles(entry: &warp_func::Entry, config: &Table, build: Build) -> Result<()
         units.push(replica_source(&entry.blueprint(config)?, None)?);
     }
     for unit in units {
-        check_source(&unit, build, ARCHITECTURE)?;
+        check_source(&unit, build, ARCHITECTURE, Check::Assembled)?;
     }
     Ok(())
 }
 
-/// Neither the compiler nor its assembler takes just any text.
+/// Neither the compiler nor its assembler takes just any text; what is written in `asm` only the latter reads.
 fn refuses_what_is_no_code() -> Result<(), Failed> {
-    let check = |statement: &str| {
+    let check = |statement: &str, check: Check| {
         let text = format!("extern \"C\" __global__ void f(int* out) {{ {statement} }}");
-        check_source(&Source::new("f.cu", text), Build::Release, ARCHITECTURE)
+        check_source(&Source::new("f.cu", text), Build::Release, ARCHITECTURE, check)
     };
-    check(r#"asm volatile("fence.proxy.async;"); *out = 1;"#)?;
-    for (statement, word) in [("*out = one;", "one"), (r#"asm volatile("halve.b32;");"#, "halve")] {
-        match check(statement) {
+    let (name, instruction) = ("*out = one;", r#"asm volatile("halve.b32;");"#);
+    check(r#"asm volatile("fence.proxy.async;"); *out = 1;"#, Check::Assembled)?;
+    check(instruction, Check::Compiled)?;
+    for (statement, how, word) in [
+        (name, Check::Compiled, "one"),
+        (name, Check::Assembled, "one"),
+        (instruction, Check::Assembled, "halve"),
+    ] {
+        match check(statement, how) {
             Err(error) if error.to_string().contains(word) => {}
-            other => return Err(format!("{statement} {other:?}").into()),
+            other => return Err(format!("{statement} {how:?}: {other:?}").into()),
         }
     }
     Ok(())

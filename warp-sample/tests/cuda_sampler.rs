@@ -12,7 +12,9 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use std::process::ExitCode;
 use std::time::Instant;
 use warp_core::DType;
-use warp_func::cuda::{Build, Device, DeviceArray, Graph, Kernels, check_source, nvrtc_version};
+use warp_func::cuda::{
+    Build, Check, Device, DeviceArray, Graph, Kernels, check_source, nvrtc_version,
+};
 use warp_sample::cuda::{
     DeviceActions, DeviceInputs, DeviceRows, DeviceSampler, Made, Part, sampler_source,
 };
@@ -60,7 +62,8 @@ fn main() -> ExitCode {
 fn compiles() -> Result<(), Failed> {
     for case in cases() {
         for build in [Build::Parity, Build::Release] {
-            check_source(&sampler_source(&case.layout, made(&case)), build, "sm_90a")?;
+            let source = sampler_source(&case.layout, made(&case));
+            check_source(&source, build, "sm_90a", Check::Assembled)?;
         }
     }
     Ok(())

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::Instant;
 use warp_func::VecEnv;
-use warp_func::cuda::{Build, CudaVecEnv, Device, Kernels, check_source};
+use warp_func::cuda::{Build, CudaVecEnv, Device, Kernels};
 use warp_train::config::{Precision, TrainConfig};
 use warp_train::fleet::{FleetEvent, FleetLearner, FleetRun, ThreadFleet, Watch};
 use warp_train::learner::{Learner, LearnerState};
@@ -300,7 +300,7 @@ fn bounds(config: &TrainConfig) -> [f64; 2] {
 fn compiles(config: &TrainConfig) -> Result<()> {
     for runs in [1, 64] {
         for (source, build) in off_policy_sources(config, runs)? {
-            check_source(&source, build, "sm_90a")?;
+            cuda_cases::texts::check(&source, build)?;
         }
     }
     Ok(())

@@ -18,7 +18,7 @@ use libtest_mimic::{Arguments, Trial};
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::Duration;
-use warp_func::cuda::{Device, Source, check_source, env_kernels, machine_code};
+use warp_func::cuda::{Device, Source, env_kernels, machine_code};
 use warp_train::config::{Precision, TrainConfig};
 use warp_train::learner::{Learner, LearnerState};
 use warp_train::native::NativeLearner;
@@ -257,7 +257,7 @@ fn wide_compiles_for_ranks(keys: &str) -> Result<()> {
             return Err("each policy needs a kernel that gathers".into());
         }
         for (source, build) in texts.iter().filter(|(source, _)| kernel(source)) {
-            check_source(source, *build, "sm_90a")?;
+            cuda_cases::texts::check(source, *build)?;
         }
     }
     Ok(())
@@ -426,7 +426,7 @@ fn replay_compiles_for_ranks(keys: &str) -> Result<()> {
         let link = threads(RANKS, Duration::from_secs(1)).swap_remove(1);
         let config = config.on_rank(World::new(1, RANKS, link))?;
         for (source, build) in off_policy_sources(&config, 1)? {
-            check_source(&source, build, "sm_90a")?;
+            cuda_cases::texts::check(&source, build)?;
         }
     }
     Ok(())

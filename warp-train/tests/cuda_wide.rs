@@ -18,7 +18,7 @@ use cuda_cases::{
 use libtest_mimic::{Arguments, Trial};
 use std::process::ExitCode;
 use std::sync::Mutex;
-use warp_func::cuda::{Build, Source, check_source, env_kernels};
+use warp_func::cuda::{Build, Source, env_kernels};
 use warp_train::config::TrainConfig;
 use warp_train::native::cuda::{CudaLearner, wide_sources};
 
@@ -356,7 +356,7 @@ fn compiles() -> Result<()> {
     let next = || left.lock().ok().and_then(|mut left| left.next());
     let work = || {
         while let Some((name, source, build)) = next() {
-            check_source(&source, build, "sm_90a").map_err(|error| format!("{name}: {error}"))?;
+            cuda_cases::texts::check(&source, build).map_err(|error| format!("{name}: {error}"))?;
         }
         Ok::<(), String>(())
     };

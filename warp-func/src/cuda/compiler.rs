@@ -110,32 +110,45 @@ pub fn nvrtc_version() -> Result<(u32, u32)> {
 /// No NVRTC, or code that does not compile: the message contains the compiler's log.
 pub(super) fn compile(source: &Source, build: Build, arch: &str) -> Result<Vec<u8>> {
     nvrtc_version()?;
-    machine_code(source, &source.options(build, arch))
+    compiled(source, &source.options(build, arch))?.machine_code()
 }
 
-/// Checks that `source` becomes machine code for `arch`. Takes a sixth to a half of the time of code that is to run,
+/// How far [`check_source`] goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Check {
+    /// To the assembler's language, PTX: all that the compiler checks. A third of the time.
+    Compiled,
+    /// To machine code: what is written in `asm` and how much memory kernels declare is checked, too.
+    Assembled,
+}
+
+/// Checks that `source` can be compiled for `arch`. Takes a sixth to a half of the time of code that is to run,
 /// since it is hardly optimised.
 ///
 /// # Errors
 /// No NVRTC, or code that does not compile: the message contains the compiler's log.
-pub fn check_source(source: &Source, build: Build, arch: &str) -> Result<()> {
-    let mut options = source.options(build, arch);
+pub fn check_source(source: &Source, build: Build, arch: &str, check: Check) -> Result<()> {
+    let arch = match check {
+        Check::Compiled => arch.replace("sm_", "compute_"),
+        Check::Assembled => arch.into(),
+    };
+    let mut options = source.options(build, &arch);
     if nvrtc_version()? >= OFAST_COMPILE_SINCE {
         options.push("--Ofast-compile=max".into());
     }
-    let code = machine_code(source, &options)?;
-    if code.starts_with(b"\x7fELF") {
+    let program = compiled(source, &options)?;
+    if check == Check::Compiled || program.machine_code()?.starts_with(b"\x7fELF") {
         Ok(())
     } else {
         Err(Error::Compile { name: source.name.clone(), log: "no machine code came out".into() })
     }
 }
 
-fn machine_code(source: &Source, options: &[String]) -> Result<Vec<u8>> {
+fn compiled(source: &Source, options: &[String]) -> Result<Program> {
     let program = Program::new(source)?;
     let compiled = program.compile(options);
     compiled.map_err(|log| Error::Compile { name: source.name.clone(), log })?;
-    program.machine_code()
+    Ok(program)
 }
 
 /// An NVRTC program; destroyed when dropped.

@@ -28,7 +28,7 @@ mod stepped;
 
 pub use arg::{Arg, Pointer, PointerStruct, Record, Structs, WholeArray};
 pub use cache::{folder as cache_folder, machine_code, problem as cache_problem};
-pub use compiler::{Build, Source, check_source, nvrtc_version};
+pub use compiler::{Build, Check, Source, check_source, nvrtc_version};
 pub use device_envs::DeviceEnvs;
 pub use env::CudaVecEnv;
 pub use env_kernels::{EnvKernels, ExecutorPart, NEXT_KERNEL, env_kernels};

@@ -13,7 +13,7 @@ mod teams;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::process::ExitCode;
-use warp_func::cuda::{Build, Device, Kernels, Source, check_source, nvrtc_version};
+use warp_func::cuda::{Build, Check, Device, Kernels, Source, check_source, nvrtc_version};
 
 /// What `nvrtc_*` compile for.
 const ARCH: &str = "sm_90a";
@@ -46,7 +46,9 @@ fn gpu() -> Result<Kernels, Failed> {
 fn compiled(units: &[Source]) -> Result<(), Failed> {
     for some in units.chunks(one_by_one::at_once()) {
         std::thread::scope(|scope| {
-            let begin = |unit| scope.spawn(move || check_source(unit, Build::Parity, ARCH));
+            let begin = |unit| {
+                scope.spawn(move || check_source(unit, Build::Parity, ARCH, Check::Assembled))
+            };
             let compiling: Vec<_> = some.iter().map(begin).collect();
             compiling.into_iter().try_for_each(|one| match one.join() {
                 Ok(compiled) => compiled.map_err(Failed::from),

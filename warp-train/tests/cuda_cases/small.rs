@@ -4,7 +4,7 @@ use super::{Result, config, registry};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Mutex;
-use warp_func::cuda::{Build, check_source, env_kernels};
+use warp_func::cuda::{Build, env_kernels};
 use warp_train::config::TrainConfig;
 use warp_train::fleet::{FleetEvent, FleetLearner, FleetRun, ThreadFleet, Watch};
 use warp_train::learner::Learner;
@@ -25,7 +25,7 @@ pub(crate) fn compiles_on(config: &TrainConfig, n_texts: usize) -> Result<()> {
         return Err("the small path does not take it".into());
     }
     for source in sources {
-        check_source(&source, Build::Release, "sm_90a")?;
+        super::texts::check(&source, Build::Release)?;
     }
     Ok(())
 }
