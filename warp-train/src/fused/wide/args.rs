@@ -245,7 +245,7 @@ kernel_args! {
         settings: &[WideSettings], state: &[WideState], order: &[u32], first: u32, rows: u32,
         obs: &[u8], from: {WideSamples}, parameters: &[f32], image: &[u8], biases: &[f32],
         kept: &mut [u8], units: &mut [u8], own_gradients: &mut [f32], parts: &mut [f64],
-        parts_at: u32,
+        parts_at: u32, role: u32,
     }
     pub(super) struct TensorGradientArgs {
         settings: &[WideSettings], state: &[WideState], order: &[u32], first: u32, rows: u32,

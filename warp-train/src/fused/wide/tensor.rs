@@ -207,6 +207,7 @@ impl WidePolicy {
             own_gradients: &between.own_gradients,
             parts: &a.losses,
             parts_at: parts_at as u32,
+            role: tower.shape.role(),
         };
         Ok(kernels.tensor_learn.launch(&self.first_pass(tower), &[args.arg()])?)
     }

@@ -31,6 +31,8 @@ pub(super) struct TensorShape {
     edges: bool,
     /// Whether the kernel that acts has room for sums of what is seen.
     sums_obs: bool,
+    /// Whether a text is for an actor and for a critic, of which an argument names one.
+    either: bool,
 }
 
 /// Bytes that kernels declare for themselves, at most.
@@ -57,6 +59,7 @@ impl TensorShape {
             groups: None,
             edges: false,
             sums_obs: false,
+            either: false,
         };
         shape.groups = shape.find_groups(shared_bytes);
         let fits = shape.fits(shared_bytes);
@@ -278,6 +281,38 @@ impl TensorShape {
         self.kept().map(down).sum()
     }
 
+    /// What the tower is for, as kernels say it.
+    pub(super) fn role(&self) -> u32 {
+        match self.tower.role {
+            Role::Both => 0,
+            Role::Actor => 1,
+            Role::Critic => 2,
+        }
+    }
+
+    /// What the text of the first of two passes is made of: an actor and a critic whose layers have the same sizes share it, so
+    /// that the instructions which one's blocks have fetched are there for the other's.
+    pub(super) fn of_first_pass(&self, towers: &[Self]) -> Self {
+        let mut alike = towers.iter().filter(|other| other.learns_as(self));
+        match (alike.next(), alike.next()) {
+            (Some(first), Some(_)) => Self { either: true, ..first.clone() },
+            _ => self.clone(),
+        }
+    }
+
+    fn learns_as(&self, other: &Self) -> bool {
+        let layers = |shape: &Self| {
+            let hidden = shape.tower.hidden.iter();
+            hidden.map(|layer| (layer.n_in, layer.n_out)).collect::<Vec<_>>()
+        };
+        let sizes = |shape: &Self| {
+            let outputs = (shape.outputs, shape.tower.heads.n_out.div_ceil(8));
+            (layers(shape), outputs, shape.tower.norms.len(), shape.edges)
+        };
+        let alone = |shape: &Self| shape.groups.is_none() && shape.tower.role != Role::Both;
+        alone(self) && alone(other) && sizes(self) == sizes(other)
+    }
+
     /// Widths of the products that the text needs.
     pub(super) fn products(&self) -> Vec<usize> {
         let mut widths: Vec<_> = self.widths.iter().copied().chain([self.outputs, 8]).collect();
@@ -295,11 +330,6 @@ impl TensorShape {
 
     pub(super) fn constants(&self, tanh: bool, text: &mut String) {
         let tower = &self.tower;
-        let role = match tower.role {
-            Role::Both => 0,
-            Role::Actor => 1,
-            Role::Critic => 2,
-        };
         let reals = tower.layers().map(|layer| layer.n_in);
         let groups = self.groups.clone().unwrap_or_default();
         // No list of C is empty.
@@ -320,7 +350,8 @@ impl TensorShape {
             ("OUTS", tower.heads.n_out.to_string()),
             ("GAP_AT", tower.gap_at.to_string()),
             ("GAP", tower.gap.to_string()),
-            ("ROLE", role.to_string()),
+            ("ROLE", self.role().to_string()),
+            ("EITHER", u8::from(self.either).to_string()),
             ("TANH", u8::from(tanh).to_string()),
             ("NORMED", u8::from(!tower.norms.is_empty()).to_string()),
             ("GAINS", list(gains.map(|at| format!("{at}u")))),
@@ -375,6 +406,20 @@ pub(super) mod tests {
         for tower in others.into_iter().chain([tower(4, &[64, 64], 2)]) {
             assert_eq!(shape(tower).own_gradients(), 0);
         }
+    }
+
+    /// Where an actor's outputs are as many eights as its critic's, and the pass is the first of two.
+    #[test]
+    fn actors_and_critics_share_the_first_pass() {
+        let are_one = |hidden: &[usize], actions: usize| {
+            let actor = Tower { role: Role::Actor, ..tower(4, hidden, actions) };
+            let critic = Tower { role: Role::Critic, ..tower(4, hidden, 1) };
+            let shapes = TensorShape::of_towers(&[actor, critic], 232_448).unwrap();
+            let [actor, critic] = [0, 1].map(|i| shapes[i].of_first_pass(&shapes));
+            actor == critic && actor.either
+        };
+        assert!(are_one(&[256, 256], 2) && are_one(&[192, 64], 8));
+        assert!(!are_one(&[256, 256], 9) && !are_one(&[256, 256], 17) && !are_one(&[64, 64], 2));
     }
 
     /// Groups that learn in one pass, and those that multiply beside them.

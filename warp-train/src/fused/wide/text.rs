@@ -224,8 +224,14 @@ pub(super) fn tensor(
     path: &NetworkPath,
 ) -> Vec<Source> {
     let text = tower(config, number, network, shape, path);
-    let source =
-        |unit: &[&str]| with_samplers("wide_tensor.cu", format!("{text}{}", unit.join("\n")));
+    let unit = |text: &str, parts: &[&str]| {
+        with_samplers("wide_tensor.cu", format!("{text}{}", parts.join("\n")))
+    };
+    let source = |parts: &[&str]| unit(&text, parts);
+    let first_pass = |parts: &[&str]| {
+        let shape = shape.of_first_pass(path.shapes());
+        unit(&tower(config, number, network, &shape, path), parts)
+    };
     match shape.groups() {
         Some(groups) if groups.share_inputs => {
             [TENSOR_ACT, TENSOR_SHARED_INPUTS].map(source).to_vec()
@@ -235,9 +241,9 @@ pub(super) fn tensor(
         }
         Some(_) => [TENSOR_ACT, TENSOR_OF_64].map(source).to_vec(),
         None if shape.makes_edges() => {
-            [TENSOR_ACT, EDGES_LEARN, EDGES_WEIGHTS].map(source).to_vec()
+            vec![source(TENSOR_ACT), first_pass(EDGES_LEARN), source(EDGES_WEIGHTS)]
         }
-        None => [TENSOR_ACT, TENSOR_LEARN, TENSOR_WEIGHTS].map(source).to_vec(),
+        None => vec![source(TENSOR_ACT), first_pass(TENSOR_LEARN), source(TENSOR_WEIGHTS)],
     }
 }
 

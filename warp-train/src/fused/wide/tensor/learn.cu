@@ -85,6 +85,7 @@ extern "C" __global__ __launch_bounds__(256, T_BLOCKS) void wide_tensor_learn(
     TLearn a = {&settings, &state, args.parameters, args.from,
                 (float*)(all_scratch + warp * T_LEARN_SCRATCH), all_sums + threadIdx.x / 2 * 5, 0, false, {}, {},
                 t_shared(shared), own_biases, 0, args.own_gradients};
+    a.role = args.role;
     for (int k = 0; k < 5 && lane % 2 == 0; ++k) a.sums[k] = 0.0f;
     if (blockIdx.x * 2 < tiles) {
         t_load_weights(shared, args.image, args.biases, own_biases, &barrier);

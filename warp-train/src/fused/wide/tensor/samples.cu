@@ -143,6 +143,11 @@ struct TLearn {
     const unsigned char* obs;
     // Where observations come a tile ahead.
     TNext next;
+    // What the tower is for, as in T_ROLE, where the text does not know it.
+    unsigned int role;
+
+    __device__ inline bool acts() const { return T_ACTS && (!T_EITHER || role == 1); }
+    __device__ inline bool values() const { return T_VALUES && (!T_EITHER || role == 2); }
 };
 
 // Of this thread's row: advantage, log-probability, return, value.
@@ -172,7 +177,7 @@ __device__ inline void t_loss_row(const TLearn& a, float4 known, float* out) {
     int half = threadIdx.x % 2;
     float advantage = (float)(((double)known.x - a.state->adv_mean) * a.state->adv_scale);
     WideRow row = {0.0f, known.y, 0.0f, known.w, advantage, known.z};
-    if (T_VALUES) row.value = out[T_VALUE_AT];
+    if (a.values()) row.value = out[T_VALUE_AT];
     WideDistribution now = {0.0f, 0.0f};
     WideLoss loss;
     float d_log_prob = 0.0f, d_entropy = -a.settings->ent_coef;
@@ -184,26 +189,26 @@ __device__ inline void t_loss_row(const TLearn& a, float4 known, float* out) {
         loss = wide_loss(a.settings->cells, row);
         d_log_prob = loss.d_log_prob;
     };
-#if T_ACTS
-#if P_CONTINUOUS
-    const float* raws = a.from.raws + (unsigned long long)a.cell * P_ACTION;
-    now = t_evaluate(out, a.parameters, raws, half);
-    between();
-    t_gradient(out, a.parameters, raws, d_log_prob, d_entropy, half);
-#else
-    TDone done = T_LEARNERS || T_EDGES ? a.done : t_done(a);
-    if constexpr (P_ACTION == 1) t_only_head(out, done, half, &now, &d_log_prob, &d_entropy, between);
-    else t_pairs<0>(out, done, half, &now, &d_log_prob, &d_entropy, between);
+    if (!a.acts()) {
+        between();
+    } else {
+#if T_ACTS && P_CONTINUOUS
+        const float* raws = a.from.raws + (unsigned long long)a.cell * P_ACTION;
+        now = t_evaluate(out, a.parameters, raws, half);
+        between();
+        t_gradient(out, a.parameters, raws, d_log_prob, d_entropy, half);
+#elif T_ACTS
+        TDone done = T_LEARNERS || T_EDGES ? a.done : t_done(a);
+        if constexpr (P_ACTION == 1) t_only_head(out, done, half, &now, &d_log_prob, &d_entropy, between);
+        else t_pairs<0>(out, done, half, &now, &d_log_prob, &d_entropy, between);
 #endif
-#else
-    between();
-#endif
+    }
     if (half == 0 && a.present) {
-        if (T_VALUES) {
+        if (a.values()) {
             out[T_VALUE_AT] = a.settings->vf_coef * loss.d_value;
             a.sums[1] += loss.value_loss;
         }
-        if (T_ACTS) {
+        if (a.acts()) {
             a.sums[0] += loss.policy_loss;
             a.sums[2] += now.entropy;
             a.sums[3] += loss.approx_kl;
@@ -380,7 +385,7 @@ __device__ inline void t_ask_for_samples(const unsigned char* obs, unsigned int 
 __device__ inline void t_ask_for(const TLearn& a, const unsigned char* obs, unsigned int next) {
     if (threadIdx.x % 2 == 0) {
         t_prefetch((const float4*)a.from.known + a.cell);
-    } else if (T_ACTS) {
+    } else if (a.acts()) {
         if (P_CONTINUOUS) t_prefetch(a.from.raws + (unsigned long long)a.cell * P_ACTION);
         else t_prefetch(a.from.actions + (unsigned long long)a.cell * P_ACTION);
         if (P_MASK) t_prefetch((const unsigned int*)a.from.masks + (unsigned long long)a.cell * T_MASK_WORDS);

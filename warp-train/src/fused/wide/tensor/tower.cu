@@ -9,7 +9,7 @@
 // last one's output width (padded to multiples of 64 but for the first, which is one of 16), T_REALS the same
 // without padding, T_N outputs (a multiple of 16), T_WEIGHTS where each layer lies in the parameters, T_OUTS
 // real rows of the output layer, T_GAP columns left free from T_GAP_AT on, T_ROLE 0: actor and critic,
-// 1: actor, 2: critic; T_TANH; T_BLOCKS blocks a multiprocessor, T_LEARNERS groups that learn in one pass, or 0,
+// 1: actor, 2: critic; T_EITHER whether the text is an actor's and a critic's, of which an argument names one; T_TANH; T_BLOCKS blocks a multiprocessor, T_LEARNERS groups that learn in one pass, or 0,
 // T_MULTIPLIERS that multiply beside them, T_LEARN_REGISTERS and T_MULTIPLY_REGISTERS of a thread of theirs, or 0, T_AHEAD
 // whether they have room for the observations of two tiles; T_SUMS_OBS whether what acts also sums observations;
 // T_EDGES whether the first of two passes makes the gradients of the first and the output layer; T_NORMED whether hidden
@@ -18,8 +18,8 @@
 
 #define T_IN t_real(0)
 #define T_ACTS (T_ROLE != 2)
-#define T_VALUES (T_ROLE != 1)
-#define T_VALUE_AT (T_ROLE == 2 ? 0 : P_OUT)
+#define T_VALUES (T_ROLE != 1 || T_EITHER)
+#define T_VALUE_AT (T_ROLE == 2 || T_EITHER ? 0 : P_OUT)
 // An even stride, in which a warp stores outputs two by two and reads a column of all rows without conflicts.
 #define T_STRIDE (T_N + 2)
 // Shared memory of a warp, in bytes: 16 rows of observations, then of outputs. Rows of observations
