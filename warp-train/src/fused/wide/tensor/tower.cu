@@ -5,16 +5,16 @@
 // layer gives lies in the registers in the very order in which the next one's product wants it.
 // Products have half-precision operands and fp32 sums; losses, sums and parameters are fp32.
 //
-// Made for one tower by constants: T_DEPTH hidden layers, T_WIDTHS their inputs' widths and the
-// last one's output width (padded to multiples of 64 but for the first, which is one of 16), T_REALS the same
-// without padding, T_N outputs (a multiple of 16), T_WEIGHTS where each layer lies in the parameters, T_OUTS
-// real rows of the output layer, T_GAP columns left free from T_GAP_AT on, T_ROLE 0: actor and critic,
-// 1: actor, 2: critic; T_EITHER whether the text is an actor's and a critic's, of which an argument names one; T_TANH; T_BLOCKS blocks a multiprocessor, T_LEARNERS groups that learn in one pass, or 0,
-// T_MULTIPLIERS that multiply beside them, T_LEARN_REGISTERS and T_MULTIPLY_REGISTERS of a thread of theirs, or 0, T_AHEAD
-// whether they have room for the observations of two tiles; T_SUMS_OBS whether what acts also sums observations;
-// T_EDGES whether the first of two passes makes the gradients of the first and the output layer; T_NORMED whether hidden
-// layers are normalised before their activation, T_GAINS where each one's gains lie in the parameters, with its shifts
-// behind them, T_EPSILON what is added to variances.
+// Made for one tower by constants: T_DEPTH hidden layers, T_WIDTHS their inputs' widths and the last one's output width
+// (padded to multiples of 64 but for the first, which is one of 16), T_REALS the same without padding, T_N outputs (a
+// multiple of 16), T_WEIGHTS where each layer lies in the parameters, T_OUTS real rows of the output layer, T_GAP
+// columns left free from T_GAP_AT on, T_ROLE 0: actor and critic, 1: actor, 2: critic; T_EITHER whether the text is an
+// actor's and a critic's, of which an argument names one; T_TANH; T_BLOCKS blocks a multiprocessor, T_LEARNERS groups
+// that learn in one pass, or 0, T_MULTIPLIERS that multiply beside them, T_LEARN_REGISTERS and T_MULTIPLY_REGISTERS of
+// a thread of theirs, or 0, T_AHEAD whether they have room for the observations of two tiles; T_SUMS_OBS whether what
+// acts also sums observations; T_EDGES whether the first of two passes makes the gradients of the first and the output
+// layer; T_NORMED whether hidden layers are normalised before their activation, T_GAINS where each one's gains lie in
+// the parameters, with its shifts behind them, T_EPSILON what is added to variances.
 
 #define T_IN t_real(0)
 #define T_ACTS (T_ROLE != 2)
