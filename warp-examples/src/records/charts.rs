@@ -2,8 +2,9 @@
 //! below all of them.
 
 use super::history::Axis;
+use super::pixels::{Area, OVERSAMPLING, Pixels};
 use super::ticks::{thinned, tick};
-use crate::render::png::write_png;
+use crate::render::png::png;
 use anyhow::{Context, Result, anyhow, bail};
 use plotters::coord::Shift;
 use plotters::element::DashedPathElement;
@@ -11,14 +12,14 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{FontStyle, register_font};
 use std::ops::Range;
+use std::panic::resume_unwind;
 use std::path::Path;
+use std::thread;
 
 /// Size of a panel, pixels.
 const PANEL: (u32, u32) = (700, 420);
 /// Height of the title above the panels, pixels.
 const TITLE: u32 = 52;
-/// PNG files are drawn this much larger and then reduced, which smooths every edge.
-const OVERSAMPLING: u32 = 2;
 const TEXT: RGBColor = RGBColor(40, 44, 52);
 const GRID: RGBColor = RGBColor(228, 231, 236);
 /// Colours of lines, in turn; apart from each other for colour-blind eyes, too (Okabe and Ito). Behind the last one they
@@ -144,24 +145,50 @@ impl Chart {
     /// # Errors
     /// Another ending, or a file that can't be written.
     pub fn save(&self, path: &Path) -> Result<()> {
+        let file = match Format::of(path)? {
+            Format::Png => self.png()?,
+            Format::Svg => self.svg()?.into_bytes(),
+        };
+        std::fs::write(path, file).with_context(|| format!("cannot write \"{}\"", path.display()))
+    }
+
+    fn svg(&self) -> Result<String> {
+        let mut text = String::new();
+        let area = SVGBackend::with_string(&mut text, self.size()).into_drawing_area();
+        self.draw(&area)?;
+        drop(area);
+        Ok(text)
+    }
+
+    /// Its PNG file.
+    ///
+    /// # Errors
+    /// What can't be drawn.
+    pub fn png(&self) -> Result<Vec<u8>> {
+        load_fonts()?;
         let (width, height) = self.size();
-        match Format::of(path)? {
-            Format::Png => {
-                let (width, height) = (width * OVERSAMPLING, height * OVERSAMPLING);
-                let mut pixels = vec![0; 3 * width as usize * height as usize];
-                let backend = BitMapBackend::with_buffer(&mut pixels, (width, height));
-                self.draw(&backend.into_drawing_area(), OVERSAMPLING)?;
-                let pixels = reduce(&pixels, width as usize);
-                write_png(path, width / OVERSAMPLING, height / OVERSAMPLING, &pixels)
+        let legend = self.legend();
+        let scale = OVERSAMPLING as i32;
+        let mut whole = Pixels::white((width, height));
+        // A panel takes as long as everything else.
+        thread::scope(|scope| {
+            let panel =
+                |panel: &Panel| Pixels::drawn(PANEL, |area: &Area<'_>| panel.draw(area, scale));
+            let panels: Vec<_> =
+                self.panels.iter().map(|one| scope.spawn(move || panel(one))).collect();
+            let title = Pixels::drawn((width, TITLE), |area| self.draw_title(area, OVERSAMPLING))?;
+            whole.put(&title, (0, 0));
+            let below = (width, legend.rows() * ROW as u32);
+            let below = Pixels::drawn(below, |area| legend.draw(area, scale))?;
+            whole.put(&below, (0, height - below.height));
+            let columns = self.layout().1 as u32;
+            for (number, piece) in (0..).zip(panels) {
+                let piece = piece.join().unwrap_or_else(|panic| resume_unwind(panic))?;
+                whole.put(&piece, (number % columns * PANEL.0, TITLE + number / columns * PANEL.1));
             }
-            Format::Svg => {
-                let mut text = String::new();
-                let backend = SVGBackend::with_string(&mut text, (width, height));
-                self.draw(&backend.into_drawing_area(), 1)?;
-                let written = std::fs::write(path, text);
-                written.with_context(|| format!("cannot write \"{}\"", path.display()))
-            }
-        }
+            Ok::<_, anyhow::Error>(())
+        })?;
+        png(&whole.bytes, width, height)
     }
 
     fn layout(&self) -> (usize, usize) {
@@ -189,28 +216,36 @@ impl Chart {
         Legend { entries, columns }
     }
 
-    fn draw<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>, scale: u32) -> Result<()> {
+    fn draw_title<DB: DrawingBackend>(
+        &self,
+        area: &DrawingArea<DB, Shift>,
+        scale: u32,
+    ) -> Result<()> {
+        let (width, height) = area.dim_in_pixel();
+        let middle = (width as i32 / 2, (height as f64 * 0.58) as i32);
+        let title = ("sans-serif", 24 * scale, FontStyle::Bold, &TEXT).into_text_style(area);
+        let title = title.pos(Pos::new(HPos::Center, VPos::Center));
+        area.draw(&Text::new(self.title.as_str(), middle, title)).map_err(broken)
+    }
+
+    fn draw<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>) -> Result<()> {
         load_fonts()?;
         area.fill(&WHITE).map_err(broken)?;
-        let (top, below) = area.split_vertically(TITLE * scale);
-        let (width, height) = top.dim_in_pixel();
-        let middle = (width as i32 / 2, (height as f64 * 0.58) as i32);
-        let title = ("sans-serif", 24 * scale, FontStyle::Bold, &TEXT).into_text_style(&top);
-        let title = title.pos(Pos::new(HPos::Center, VPos::Center));
-        top.draw(&Text::new(self.title.as_str(), middle, title)).map_err(broken)?;
+        let (top, below) = area.split_vertically(TITLE);
+        self.draw_title(&top, 1)?;
         let legend = self.legend();
-        let height = below.dim_in_pixel().1 - legend.rows() * ROW as u32 * scale;
+        let height = below.dim_in_pixel().1 - legend.rows() * ROW as u32;
         let (panels, bottom) = below.split_vertically(height);
         for (panel, area) in self.panels.iter().zip(panels.split_evenly(self.layout())) {
-            panel.draw(&area, scale as i32)?;
+            panel.draw(&area, 1)?;
         }
-        legend.draw(&bottom, scale as i32)?;
+        legend.draw(&bottom, 1)?;
         area.present().map_err(broken)
     }
 }
 
 /// What the drawing library could not do.
-fn broken<E: std::fmt::Display>(error: E) -> anyhow::Error {
+pub(super) fn broken<E: std::fmt::Display>(error: E) -> anyhow::Error {
     anyhow!("cannot draw the curves: {error}")
 }
 
@@ -221,27 +256,6 @@ fn load_fonts() -> Result<()> {
         register_font("sans-serif", style, data).map_err(|_| anyhow!("the font is damaged"))?;
     }
     Ok(())
-}
-
-/// Each pixel the mean of a square of pixels.
-fn reduce(pixels: &[u8], width: usize) -> Vec<u8> {
-    let n = OVERSAMPLING as usize;
-    let mut reduced = Vec::with_capacity(pixels.len() / n / n);
-    let mut sums = vec![0_u16; 3 * width];
-    // Down the rows first: a loop over neighbours is fast in every build.
-    for rows in pixels.chunks_exact(3 * width * n) {
-        sums.fill(0);
-        for row in rows.chunks_exact(3 * width) {
-            sums.iter_mut().zip(row).for_each(|(sum, value)| *sum += u16::from(*value));
-        }
-        for square in sums.chunks_exact(3 * n) {
-            for channel in 0..3 {
-                let sum: u16 = square[channel..].iter().step_by(3).sum();
-                reduced.push((usize::from(sum) / (n * n)) as u8);
-            }
-        }
-    }
-    reduced
 }
 
 impl Panel {

@@ -44,7 +44,7 @@ fn masked(bytes: &[u8]) -> [u8; 4] {
 }
 
 /// One frame around some bytes.
-fn frame(bytes: &[u8]) -> Vec<u8> {
+pub(super) fn frame(bytes: &[u8]) -> Vec<u8> {
     let length = (bytes.len() as u64).to_le_bytes();
     [&length[..], &masked(&length), bytes, &masked(bytes)].concat()
 }
@@ -94,7 +94,12 @@ impl EventFile {
     /// Appends some events in one go.
     pub(super) fn write(&mut self, events: impl IntoIterator<Item: AsRef<[u8]>>) -> Result<()> {
         let frames: Vec<u8> = events.into_iter().flat_map(|event| frame(event.as_ref())).collect();
-        let written = self.file.write_all(&frames);
+        self.append(&frames)
+    }
+
+    /// The same of frames.
+    pub(super) fn append(&mut self, frames: &[u8]) -> Result<()> {
+        let written = self.file.write_all(frames);
         written.with_context(|| format!("cannot write \"{}\"", self.path.display()))
     }
 }

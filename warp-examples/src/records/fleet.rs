@@ -2,16 +2,15 @@
 
 use super::bands::{Band, together};
 use super::charts::{Chart, Line, Panel};
+use super::fleet_lines::each_part;
 use super::history::{Axis, Keys, Points};
 use super::pick::pick;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::io::Read;
 use std::panic::resume_unwind;
 use std::path::Path;
 use warp_core::toml::Table;
-use warp_data::file;
 use warp_train::TrainConfig;
 use warp_train::fleet::Listed;
 
@@ -25,8 +24,7 @@ const NAMED: usize = 14;
 /// Curves of a fleet's runs: for every run, the series asked for, in their order.
 pub type RunSeries = BTreeMap<usize, Vec<Points>>;
 
-/// Reads some metrics of all runs, each given by its keys, piece by piece, since the file may be
-/// large. The second result is the last line, which shows which metrics there are.
+/// Reads some metrics of all runs, each given by its keys. The second result is the last line, which shows which metrics there are.
 ///
 /// # Errors
 /// No such folder, or one without metrics; seconds, since runs share their launches.
@@ -39,31 +37,16 @@ pub fn read(folder: &Path, axis: Axis, figures: &[Keys<'_>]) -> Result<(RunSerie
             folder.display()
         ),
     };
-    let path = folder.join("metrics.jsonl");
-    let about = || format!("cannot read a fleet's \"{}\"", path.display());
-    let mut file = file::open(&path).with_context(about)?;
     let (mut runs, mut last) = (RunSeries::new(), Value::Null);
-    let mut begun = Vec::new();
-    loop {
-        let read = file.by_ref().take(PIECE).read_to_end(&mut begun).with_context(about)?;
-        // What comes behind the last whole line waits for its rest, if there is one.
-        let whole = match begun.iter().rposition(|byte| *byte == b'\n') {
-            Some(end) if read > 0 => end + 1,
-            _ if read > 0 => continue,
-            _ => begun.len(),
-        };
-        for (found, line) in parts(&begun[..whole], x, figures) {
-            for (run, series) in found {
-                let own = runs.entry(run).or_insert_with(|| vec![Vec::new(); figures.len()]);
-                own.iter_mut().zip(series).for_each(|(own, points)| own.extend(points));
-            }
-            last = if line.is_null() { last } else { line };
+    let read = |lines: &[u8]| read_lines(lines, x, figures);
+    each_part(folder, read, |(found, line)| {
+        for (run, series) in found {
+            let own = runs.entry(run).or_insert_with(|| vec![Vec::new(); figures.len()]);
+            own.iter_mut().zip(series).for_each(|(own, points)| own.extend(points));
         }
-        begun.drain(..whole);
-        if read == 0 {
-            break;
-        }
-    }
+        last = if line.is_null() { last.take() } else { line };
+        Ok(())
+    })?;
     if axis == Axis::Episodes {
         // A record says how many ended since the one before.
         for points in runs.values_mut().flatten() {
@@ -77,29 +60,7 @@ pub fn read(folder: &Path, axis: Axis, figures: &[Keys<'_>]) -> Result<(RunSerie
     Ok((runs, last))
 }
 
-/// Bytes of a file that are read at once.
-const PIECE: u64 = 1 << 26;
-
-/// What [`read`] finds in some lines, part by part, each read by a thread.
-fn parts(lines: &[u8], x: &str, figures: &[Keys<'_>]) -> Vec<(RunSeries, Value)> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let (mut parts, mut rest) = (Vec::new(), lines);
-    while !rest.is_empty() {
-        let share = (lines.len() / threads).max(1 << 16).min(rest.len());
-        let end = rest[share - 1..].iter().position(|byte| *byte == b'\n');
-        let (part, behind) = rest.split_at(end.map_or(rest.len(), |end| share + end));
-        parts.push(part);
-        rest = behind;
-    }
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = parts
-            .into_iter()
-            .map(|part| scope.spawn(move || read_lines(part, x, figures)))
-            .collect();
-        workers.into_iter().filter_map(|worker| worker.join().ok()).collect()
-    })
-}
-
+/// The same of some lines.
 fn read_lines(lines: &[u8], x: &str, figures: &[Keys<'_>]) -> (RunSeries, Value) {
     let keys: Vec<Keys<'_>> =
         [vec!["run"], vec![x]].into_iter().chain(figures.iter().cloned()).collect();

@@ -2,23 +2,20 @@
 //! the fleet's `metrics.jsonl` when it ends or stops.
 
 use super::event::{self, When};
-use super::event_file::EventFile;
+use super::event_file::{EventFile, frame};
+use super::fleet_lines::each_part;
 use super::{flatten, parameters};
 use anyhow::{Context, Result};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::remove_dir_all;
-use std::io::{BufRead, BufReader, ErrorKind};
+use std::io::ErrorKind;
 use std::path::Path;
 use warp_core::toml::{Table, Value as Toml};
-use warp_data::file;
 use warp_train::fleet::Listed;
-use warp_train::journal::METRICS;
 
 /// Runs that have events, at most: what TensorBoard can show side by side.
 const MOST: usize = 100;
-/// Bytes of a line that are read, at most.
-const LONGEST: u64 = 1 << 20;
 
 /// Writes the events of the runs `listed`, in the place of those of an earlier time.
 ///
@@ -36,34 +33,45 @@ pub fn write(folder: &Path, listed: &[Listed]) -> Result<()> {
     for one in listed.iter().take(MOST) {
         files.insert(one.run as u64, begun(&place, one)?);
     }
-    let path = folder.join(METRICS);
-    let about = || format!("cannot read \"{}\"", path.display());
-    let mut reader = BufReader::with_capacity(1 << 20, file::open(&path).with_context(about)?);
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        let n = std::io::Read::take(&mut reader, LONGEST).read_until(b'\n', &mut line);
-        if n.with_context(about)? == 0 {
-            return Ok(());
-        }
+    let shown: BTreeSet<u64> = files.keys().copied().collect();
+    each_part(
+        folder,
+        |lines| frames(lines, &shown),
+        |found| {
+            let own = |(run, frames): (&u64, &Vec<u8>)| match files.get_mut(run) {
+                Some(events) => events.append(frames),
+                None => Ok(()),
+            };
+            found.iter().try_for_each(own)
+        },
+    )
+}
+
+/// The frames of some lines, for each of the runs `shown`.
+fn frames(lines: &[u8], shown: &BTreeSet<u64>) -> BTreeMap<u64, Vec<u8>> {
+    let mut found: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
+    for line in lines.split(|byte| *byte == b'\n') {
         // Most lines are of runs without events, and too many to be read for nothing.
-        if run_of(&line).is_some_and(|run| !files.contains_key(&run)) {
+        if run_of(line).is_some_and(|run| !shown.contains(&run)) {
             continue;
         }
         // An incomplete last line: the fleet was killed.
-        let Ok(Value::Object(mut line)) = serde_json::from_slice(&line) else { continue };
+        let Ok(Value::Object(mut line)) = serde_json::from_slice(line) else { continue };
         let mut taken = |key: &str| line.remove(key).and_then(|number| number.as_u64());
         let (Some(run), Some(step)) = (taken("run"), taken("env_steps")) else { continue };
         taken("seed");
-        let Some(events) = files.get_mut(&run) else { continue };
+        if !shown.contains(&run) {
+            continue;
+        }
         let mut values = Vec::new();
         flatten("", &Value::Object(line), &mut |tag, number| {
             // Alone, a figure without a group would be one in TensorBoard's page.
             let tag = if tag.contains('/') { tag.into() } else { format!("run/{tag}") };
             values.push(event::scalar(&tag, number));
         });
-        events.write([When::now(step).summary(values)])?;
+        found.entry(run).or_default().extend(frame(&When::now(step).summary(values)));
     }
+    found
 }
 
 /// The number of a line's run, if the line begins with it, as records do.
@@ -88,6 +96,7 @@ fn begun(place: &Path, one: &Listed) -> Result<EventFile> {
 mod tests {
     use super::*;
     use crate::records::read_frames;
+    use warp_train::journal::METRICS;
 
     #[test]
     fn a_run_is_known_by_the_beginning_of_its_line() {

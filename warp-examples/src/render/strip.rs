@@ -1,8 +1,8 @@
 //! Some moments of an episode side by side, as one PNG file.
 
 use super::Moment;
-use super::png::write_png;
-use anyhow::{Result, ensure};
+use super::png::png;
+use anyhow::{Context, Result, ensure};
 use std::path::Path;
 
 /// Pictures in a row.
@@ -30,5 +30,6 @@ pub fn write_strip(path: &Path, moments: &[Moment], width: u32, n: usize) -> Res
             pixels[3 * ((top + y) * width + left)..][..row.len()].copy_from_slice(row);
         }
     }
-    write_png(path, width as u32, height as u32, &pixels)
+    let file = png(&pixels, width as u32, height as u32)?;
+    std::fs::write(path, file).with_context(|| format!("cannot write \"{}\"", path.display()))
 }

@@ -20,6 +20,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use plan::{plan, planned};
 use report::{ranked, report, write_winner};
 use rounds::Rounds;
+use std::fs;
 use std::path::{Path, PathBuf};
 use warp_core::toml::{Table, Value};
 use warp_func::{Entry, Registry};
@@ -250,14 +251,15 @@ fn algorithms(runs: &[FleetRun]) -> String {
 /// written one after the other.
 fn write_curves(folder: &Path, first: &TrainConfig) -> Result<()> {
     let listed = Fleet::list(folder)?;
-    let (chart, written) = std::thread::scope(|scope| {
-        let reading = scope.spawn(|| curves(folder, first, &listed));
+    let (drawn, written) = std::thread::scope(|scope| {
+        let drawing = scope.spawn(|| curves(folder, first, &listed)?.png());
         let written = fleet_events::write(folder, &listed);
-        (reading.join(), written)
+        (drawing.join(), written)
     });
     written?;
-    let chart = chart.unwrap_or_else(|_| Err(anyhow!("the curves could not be drawn")))?;
-    chart.save(&folder.join(CURVES))
+    let drawn = drawn.unwrap_or_else(|_| Err(anyhow!("the curves could not be drawn")))?;
+    let path = folder.join(CURVES);
+    fs::write(&path, drawn).with_context(|| format!("cannot write \"{}\"", path.display()))
 }
 
 /// How settings are stopped, if that is asked for or was when the fleet began.

@@ -1,0 +1,88 @@
+//! Pixels of a chart: rectangles that are drawn by themselves and then put side by side.
+
+use super::charts::broken;
+use anyhow::Result;
+use plotters::coord::Shift;
+use plotters::prelude::*;
+
+/// A rectangle is drawn this much larger and then reduced, which smooths every edge.
+pub(super) const OVERSAMPLING: u32 = 2;
+
+/// What a rectangle is drawn on.
+pub(super) type Area<'a> = DrawingArea<BitMapBackend<'a>, Shift>;
+
+/// A rectangle of pixels, three bytes (red, green, blue) each, row by row.
+pub(super) struct Pixels {
+    pub(super) width: u32,
+    pub(super) height: u32,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl Pixels {
+    /// A white rectangle.
+    pub(super) fn white((width, height): (u32, u32)) -> Self {
+        Self { width, height, bytes: vec![u8::MAX; 3 * width as usize * height as usize] }
+    }
+
+    /// A white rectangle with what `draw` adds, for which all lengths are [`OVERSAMPLING`] times as large.
+    pub(super) fn drawn(
+        size: (u32, u32),
+        draw: impl FnOnce(&Area<'_>) -> Result<()>,
+    ) -> Result<Self> {
+        let mut large = Self::white((size.0 * OVERSAMPLING, size.1 * OVERSAMPLING));
+        let large_size = (large.width, large.height);
+        let area = BitMapBackend::with_buffer(&mut large.bytes, large_size).into_drawing_area();
+        draw(&area)?;
+        area.present().map_err(broken)?;
+        drop(area);
+        Ok(large.reduced())
+    }
+
+    /// Each pixel the mean of a square of pixels.
+    fn reduced(&self) -> Self {
+        let (n, width) = (OVERSAMPLING as usize, self.width as usize);
+        let mut bytes = Vec::with_capacity(self.bytes.len() / n / n);
+        let mut sums = vec![0_u16; 3 * width];
+        // Down the rows first: a loop over neighbours is fast in every build.
+        for rows in self.bytes.chunks_exact(3 * width * n) {
+            sums.fill(0);
+            for row in rows.chunks_exact(3 * width) {
+                sums.iter_mut().zip(row).for_each(|(sum, value)| *sum += u16::from(*value));
+            }
+            for square in sums.chunks_exact(3 * n) {
+                for channel in 0..3 {
+                    let sum: u16 = square[channel..].iter().step_by(3).sum();
+                    bytes.push((usize::from(sum) / (n * n)) as u8);
+                }
+            }
+        }
+        Self { width: self.width / OVERSAMPLING, height: self.height / OVERSAMPLING, bytes }
+    }
+
+    /// Puts a rectangle with its upper left corner there; it must not reach over the right edge.
+    pub(super) fn put(&mut self, piece: &Self, (left, top): (u32, u32)) {
+        let (own, row) = (3 * self.width as usize, 3 * piece.width as usize);
+        let first = top as usize * own + 3 * left as usize;
+        let rows = self.bytes[first..].chunks_mut(own);
+        rows.zip(piece.bytes.chunks_exact(row)).for_each(|(to, from)| {
+            to[..row].copy_from_slice(from);
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rectangles_are_reduced_and_lie_where_they_are_put() {
+        // One of four pixels is black.
+        let drawn = Pixels::drawn((2, 1), |area| area.draw_pixel((2, 1), &BLACK).map_err(broken));
+        let drawn = drawn.unwrap();
+        assert_eq!(drawn.bytes, [255, 255, 255, 191, 191, 191]);
+        let mut whole = Pixels::white((3, 2));
+        whole.put(&drawn, (1, 1));
+        let reds: Vec<u8> = whole.bytes.iter().step_by(3).copied().collect();
+        assert_eq!(reds, [255, 255, 255, 255, 255, 191]);
+    }
+}
