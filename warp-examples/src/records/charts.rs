@@ -146,7 +146,7 @@ impl Chart {
     /// Another ending, or a file that can't be written.
     pub fn save(&self, path: &Path) -> Result<()> {
         let file = match Format::of(path)? {
-            Format::Png => self.png()?,
+            Format::Png => self.png(1)?,
             Format::Svg => self.svg()?.into_bytes(),
         };
         std::fs::write(path, file).with_context(|| format!("cannot write \"{}\"", path.display()))
@@ -160,34 +160,27 @@ impl Chart {
         Ok(text)
     }
 
-    /// Its PNG file.
+    /// Its PNG file, `at_once` panels of which are drawn at the same time; each takes 4 MB meanwhile.
     ///
     /// # Errors
     /// What can't be drawn.
-    pub fn png(&self) -> Result<Vec<u8>> {
+    pub fn png(&self, at_once: usize) -> Result<Vec<u8>> {
         load_fonts()?;
         let (width, height) = self.size();
-        let legend = self.legend();
-        let scale = OVERSAMPLING as i32;
         let mut whole = Pixels::white((width, height));
-        // A panel takes as long as everything else.
-        thread::scope(|scope| {
-            let panel =
-                |panel: &Panel| Pixels::drawn(PANEL, |area: &Area<'_>| panel.draw(area, scale));
-            let panels: Vec<_> =
-                self.panels.iter().map(|one| scope.spawn(move || panel(one))).collect();
-            let title = Pixels::drawn((width, TITLE), |area| self.draw_title(area, OVERSAMPLING))?;
-            whole.put(&title, (0, 0));
-            let below = (width, legend.rows() * ROW as u32);
-            let below = Pixels::drawn(below, |area| legend.draw(area, scale))?;
-            whole.put(&below, (0, height - below.height));
-            let columns = self.layout().1 as u32;
-            for (number, piece) in (0..).zip(panels) {
-                let piece = piece.join().unwrap_or_else(|panic| resume_unwind(panic))?;
-                whole.put(&piece, (number % columns * PANEL.0, TITLE + number / columns * PANEL.1));
+        let title = Pixels::drawn((width, TITLE), |area| self.draw_title(area, OVERSAMPLING))?;
+        whole.put(&title, (0, 0));
+        let columns = self.layout().1 as u32;
+        let mut places = (0..).map(|n| (n % columns * PANEL.0, TITLE + n / columns * PANEL.1));
+        for panels in self.panels.chunks(at_once.max(1)) {
+            for (panel, place) in side_by_side(panels)?.iter().zip(&mut places) {
+                whole.put(panel, place);
             }
-            Ok::<_, anyhow::Error>(())
-        })?;
+        }
+        let legend = self.legend();
+        let below = (width, legend.rows() * ROW as u32);
+        let below = Pixels::drawn(below, |area| legend.draw(area, OVERSAMPLING as i32))?;
+        whole.put(&below, (0, height - below.height));
         png(&whole.bytes, width, height)
     }
 
@@ -242,6 +235,19 @@ impl Chart {
         legend.draw(&bottom, 1)?;
         area.present().map_err(broken)
     }
+}
+
+/// Pixels of some panels, each drawn by a thread.
+fn side_by_side(panels: &[Panel]) -> Result<Vec<Pixels>> {
+    let drawn = |panel: &Panel| {
+        Pixels::drawn(PANEL, |area: &Area<'_>| panel.draw(area, OVERSAMPLING as i32))
+    };
+    thread::scope(|scope| {
+        let threads: Vec<_> =
+            panels.iter().map(|panel| scope.spawn(move || drawn(panel))).collect();
+        let made = threads.into_iter().map(|thread| thread.join());
+        made.map(|made| made.unwrap_or_else(|panic| resume_unwind(panic))).collect()
+    })
 }
 
 /// What the drawing library could not do.

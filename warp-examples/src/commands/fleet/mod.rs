@@ -247,12 +247,15 @@ fn algorithms(runs: &[FleetRun]) -> String {
     names.join("+")
 }
 
+/// Panels of a fleet's curves that are drawn at the same time.
+const PANELS_AT_ONCE: usize = 8;
+
 /// Draws the curves of the fleet in `folder` and writes its events. Each reads all records, at the same time; files are
 /// written one after the other.
 fn write_curves(folder: &Path, first: &TrainConfig) -> Result<()> {
     let listed = Fleet::list(folder)?;
     let (drawn, written) = std::thread::scope(|scope| {
-        let drawing = scope.spawn(|| curves(folder, first, &listed)?.png());
+        let drawing = scope.spawn(|| curves(folder, first, &listed)?.png(PANELS_AT_ONCE));
         let written = fleet_events::write(folder, &listed);
         (drawing.join(), written)
     });
