@@ -1,17 +1,17 @@
-//! Lines of a fleet's `metrics.jsonl`: piece by piece, since the file may be large, and each piece by several threads.
+//! Lines of a fleet's `metrics.jsonl`: part by part, since the file may be large, by several threads.
 
 use anyhow::{Context, Result};
-use std::io::Read;
-use std::panic::resume_unwind;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
+use std::sync::mpsc::sync_channel;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use warp_data::file;
 use warp_train::journal::METRICS;
 
-/// Bytes of the file that are read at once.
-const PIECE: u64 = 1 << 24;
-/// Bytes for which a thread is worth its start.
-const PART: usize = 1 << 16;
+/// Bytes of the file that are a part; a thread has one at a time.
+const PART: u64 = 1 << 20;
 
 /// Passes on what `read` makes of some whole lines at a time, in the order of the file. Only the last of them may be
 /// incomplete: the fleet was killed, or goes on as we read.
@@ -22,39 +22,49 @@ pub(super) fn each_part<T: Send>(
 ) -> Result<()> {
     let path = folder.join(METRICS);
     let about = || format!("cannot read a fleet's \"{}\"", path.display());
-    let mut file = file::open(&path).with_context(about)?;
-    let mut begun = Vec::new();
-    loop {
-        let n = file.by_ref().take(PIECE).read_to_end(&mut begun).with_context(about)?;
-        // What comes behind the last whole line waits for its rest, if there is one.
-        let whole = match begun.iter().rposition(|byte| *byte == b'\n') {
-            Some(end) if n > 0 => end + 1,
-            _ if n > 0 => continue,
-            _ => begun.len(),
+    let file = file::open(&path).with_context(about)?;
+    let n = file.metadata().with_context(about)?.len().div_ceil(PART) as usize;
+    // One file for all threads: another may get its name meanwhile.
+    let (file, read) = (&Mutex::new(file), &read);
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(n);
+    thread::scope(|scope| {
+        let thread = |first: usize| {
+            let (to, made) = sync_channel(1);
+            scope.spawn(move || {
+                for part in (first..n).step_by(threads) {
+                    // Nobody waits for it after an error.
+                    if to.send(lines_of(part, file).map(|lines| read(&lines))).is_err() {
+                        return;
+                    }
+                }
+            });
+            made
         };
-        parts(&begun[..whole], &read).into_iter().try_for_each(&mut take)?;
-        begun.drain(..whole);
-        if n == 0 {
-            return Ok(());
+        let threads: Vec<_> = (0..threads).map(thread).collect();
+        for part in 0..n {
+            // A thread that panicked makes the scope panic.
+            let Ok(made) = threads[part % threads.len()].recv() else { break };
+            take(made.with_context(about)?)?;
         }
-    }
+        Ok(())
+    })
 }
 
-/// What `read` makes of some lines, part by part, each by a thread.
-fn parts<T: Send>(lines: &[u8], read: &(impl Fn(&[u8]) -> T + Sync)) -> Vec<T> {
-    let threads = thread::available_parallelism().map_or(1, usize::from);
-    let (mut parts, mut rest) = (Vec::new(), lines);
-    while !rest.is_empty() {
-        let share = (lines.len() / threads).max(PART).min(rest.len());
-        let end = rest[share - 1..].iter().position(|byte| *byte == b'\n');
-        let (part, behind) = rest.split_at(end.map_or(rest.len(), |end| share + end));
-        parts.push(part);
-        rest = behind;
+/// The lines that begin in part number `part`.
+fn lines_of(part: usize, file: &Mutex<File>) -> io::Result<Vec<u8>> {
+    let (start, end) = (part as u64 * PART, (part as u64 + 1) * PART);
+    // The byte before says whether a line begins where the part does.
+    let from = start.saturating_sub(1);
+    let mut bytes = Vec::with_capacity(PART as usize + (PART / 16) as usize);
+    let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+    file.seek(SeekFrom::Start(from))?;
+    (&mut *file).take(end - from).read_to_end(&mut bytes)?;
+    if bytes.last() != Some(&b'\n') {
+        BufReader::new(&mut *file).read_until(b'\n', &mut bytes)?;
     }
-    thread::scope(|scope| {
-        let workers: Vec<_> =
-            parts.into_iter().map(|part| scope.spawn(move || read(part))).collect();
-        let made = workers.into_iter().map(|worker| worker.join());
-        made.map(|made| made.unwrap_or_else(|panic| resume_unwind(panic))).collect()
-    })
+    if part > 0 {
+        let before = bytes.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |at| at + 1);
+        bytes.drain(..before);
+    }
+    Ok(bytes)
 }

@@ -21,7 +21,9 @@ use plan::{plan, planned};
 use report::{ranked, report, write_winner};
 use rounds::Rounds;
 use std::fs;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::thread;
 use warp_core::toml::{Table, Value};
 use warp_func::{Entry, Registry};
 use warp_train::config::drop_foreign_keys;
@@ -118,12 +120,17 @@ fn write(
         backend: learner.backend(),
         ..FleetSummary::default()
     };
-    let written = Written { folder: folder.clone(), fleet, runs: &runs, halving, about };
+    let written = Written { folder: folder.clone(), fleet, first: first.clone(), halving, about };
     let stop = Stop::listen()?;
-    let summary = written.train(&mut learner, world, &stop)?;
+    let trained = written.train(&runs, &mut learner, world, &stop)?;
     if let Some(notice) = devices[0].compile_notice() {
         tell(&notice);
     }
+    let ending = thread::spawn(|| written.end(trained));
+    // To give a GPU back takes as long.
+    drop(learner);
+    drop((registries, devices));
+    let summary = ending.join().unwrap_or_else(|panic| resume_unwind(panic))?;
     let outcome = conclude(&summary, &folder, &runs, entry)?;
     world.all_gather_within(share::END, &[], PATIENCE)?;
     match stop.asked_by() {
@@ -136,14 +143,13 @@ fn write(
     }
 }
 
-/// Draws and says what came of the runs that have ended. The inner error is that it could not be said.
+/// Says what came of the runs that have ended. The inner error is that it could not be said.
 fn conclude(
     summary: &FleetSummary,
     folder: &Path,
     runs: &[FleetRun],
     entry: &Entry,
 ) -> Result<Result<Outcome>> {
-    write_curves(folder, &runs[0].config)?;
     let complete = summary.runs.len() == summary.n_runs;
     let ranked = if complete { ranked(summary) } else { None };
     let told = report(summary, ranked.as_deref(), folder);
@@ -182,38 +188,59 @@ fn folder_of(args: &TrainArgs, runs: &[FleetRun]) -> PathBuf {
 }
 
 /// A fleet in the process that writes it.
-struct Written<'a> {
+struct Written {
     folder: PathBuf,
     fleet: Fleet,
-    runs: &'a [FleetRun],
+    /// Of its first run.
+    first: TrainConfig,
     halving: Option<Halving>,
     /// The beginning of its summary.
     about: FleetSummary,
 }
 
-impl Written<'_> {
+/// What a fleet's training came to.
+struct Trained {
+    launches: usize,
+    /// Why runs of other processes are lost.
+    lost: Option<anyhow::Error>,
+}
+
+impl Written {
     /// Trains this process's share of it while others train theirs. All that has ended is in the folder then.
     fn train(
-        self,
+        &self,
+        runs: &[FleetRun],
         learner: &mut dyn FleetLearner,
         world: &World,
         stop: &Stop,
-    ) -> Result<FleetSummary> {
-        let Self { folder, fleet, runs, halving, about } = self;
-        Told::tell(world, &folder, &fleet)?;
+    ) -> Result<Trained> {
+        let (fleet, halving) = (&self.fleet, self.halving);
+        Told::tell(world, &self.folder, fleet)?;
         let own = (!world.is_alone()).then(|| fleet.deal(runs, world));
-        let rounds = Rounds { runs, own, halving, fleet: &fleet, shows: true };
+        let rounds = Rounds { runs, own, halving, fleet, shows: true };
         let train = |together: &Together<'_>| rounds.train(learner, together);
-        let (launches, lost) = match together(&fleet, world, &|| stop.is_asked(), train) {
-            Err(error) if matches!(error.downcast_ref(), Some(Error::Ranks(_))) => (0, Some(error)),
-            trained => (trained?, None),
-        };
-        let summary = fleet.finish(FleetSummary { launches, ..about })?;
+        match together(fleet, world, &|| stop.is_asked(), train) {
+            Err(error) if matches!(error.downcast_ref(), Some(Error::Ranks(_))) => {
+                Ok(Trained { launches: 0, lost: Some(error) })
+            }
+            trained => Ok(Trained { launches: trained?, lost: None }),
+        }
+    }
+
+    /// Brings it to its end. Curves and events are made of records that are all there, in whatever order.
+    fn end(self, Trained { launches, lost }: Trained) -> Result<FleetSummary> {
+        let Self { folder, fleet, first, about, .. } = self;
+        let (summary, drawn) = thread::scope(|scope| {
+            let drawing = scope.spawn(|| write_curves(&folder, &first));
+            let summary = fleet.finish(FleetSummary { launches, ..about });
+            (summary, drawing.join().unwrap_or_else(|panic| resume_unwind(panic)))
+        });
+        let summary = summary?;
         match lost {
             Some(error) if summary.runs.len() < summary.n_runs => {
                 Err(error.context(format!("--resume {} trains the rest", folder.display())))
             }
-            _ => Ok(summary),
+            _ => drawn.map(|()| summary),
         }
     }
 }
@@ -254,7 +281,7 @@ const PANELS_AT_ONCE: usize = 8;
 /// written one after the other.
 fn write_curves(folder: &Path, first: &TrainConfig) -> Result<()> {
     let listed = Fleet::list(folder)?;
-    let (drawn, written) = std::thread::scope(|scope| {
+    let (drawn, written) = thread::scope(|scope| {
         let drawing = scope.spawn(|| curves(folder, first, &listed)?.png(PANELS_AT_ONCE));
         let written = fleet_events::write(folder, &listed);
         (drawing.join(), written)
