@@ -18,8 +18,8 @@
 #define PHASE
 #endif
 
-// Rows that a warp takes through the network together, in sixteens: one where registers are few.
-#define VALUE_ROWS (TIGHT ? 1 : 2)
+// Rows that a warp takes through the network together, in sixteens: one where registers or rows are few.
+#define VALUE_ROWS (LEAN ? 1 : 2)
 // Loads the observations of a warp's rows from `row` on, up to so many units per lane.
 #define VALUE_UNITS ((VALUE_ROWS * X_UNITS + 1) / 2)
 __device__ __forceinline__ void load_observations(const u32* records, u32 row, u32 end,
@@ -34,17 +34,30 @@ __device__ __forceinline__ void load_observations(const u32* records, u32 row, u
     }
 }
 
-// Values of all stored observations (with a shared trunk only of those that follow the rollout).
+// Rows of stored observations.
+struct StoredRows {
+    u32 first, end;
+
+    // Those from a step of the rollout on, and those that follow it.
+    static __device__ __forceinline__ StoredRows from_step(u32 step, const SmallRun& run) {
+        return {step * run.n_rows, (N_STEPS + 1 + CUTS) * run.n_rows};
+    }
+    // Those without values: with a shared trunk they follow the rollout.
+    static __device__ __forceinline__ StoredRows all(const SmallRun& run) {
+        return from_step(SHARED_TRUNK ? N_STEPS : 0, run);
+    }
+};
+
+// Values of stored observations.
 __device__ PHASE void write_values(UpdateShared& shared, const NetShared& critic, u32* records,
-                                   const SmallRun& run, NetworkBlocks blocks) {
+                                   const SmallRun& run, NetworkBlocks blocks, StoredRows of) {
     constexpr int net = SHARED_TRUNK ? 0 : 1;
     int lane = threadIdx.x & 31, warp = group_warp();
-    u32 first = SHARED_TRUNK ? N_STEPS * run.n_rows : 0u;
-    u32 end = (N_STEPS + 1 + CUTS) * run.n_rows;
+    u32 end = of.end;
     unsigned short* rows = shared.value_rows.x + warp * 32 * LDX;
     constexpr int R = VALUE_ROWS;
     u32 stride = blocks.n * (GROUP_THREADS / 32) * 16 * R;
-    u32 row = first + (blocks.own * (GROUP_THREADS / 32) + warp) * 16 * R;
+    u32 row = of.first + (blocks.own * (GROUP_THREADS / 32) + warp) * 16 * R;
     uint4 parts[VALUE_UNITS];
     load_observations(records, row, end, parts);
     for (; row < end; row += stride) {
@@ -126,56 +139,72 @@ struct Discount {
     }
 };
 
-// Generalised advantages of one row, by a warp whose lanes are steps.
+// Generalised advantages of one row, by a warp whose lanes are steps: of 32 at a time, and of a few such at once, whose
+// sums do not wait for each other.
 __device__ __forceinline__ void row_advantages(u32* records, const SmallRun& run, Discount discount,
                                                const Orders& orders, u32 row, Moments& sums) {
+    constexpr int CHUNKS = (N_STEPS + 31) / 32, AT_ONCE = !LEAN ? 1 : CHUNKS < 4 ? CHUNKS : 4;
     int lane = threadIdx.x & 31;
     auto rest = [&](u32 t) { return rest_at(records, run.n_rows, t * run.n_rows + row); };
     auto load = [&](int t) {
-        return t < N_STEPS ? __ldcg(rest((u32)t)) : make_uint4(0u, 0u, 0u, 0u);
+        return t >= 0 && t < N_STEPS ? __ldcg(rest((u32)t)) : make_uint4(0u, 0u, 0u, 0u);
     };
     float following = __ldcg((const float*)rest(N_STEPS) + 2), carry = 0.0f;
     int first = (N_STEPS - 1) / 32 * 32;
-    uint4 words = load(first + lane);
+    uint4 words[AT_ONCE];
+#pragma unroll
+    for (int i = 0; i < AT_ONCE; ++i) words[i] = load(first - 32 * i + lane);
 #pragma unroll 1
-    for (; first >= 0; first -= 32) {
-        int t = first + lane;
-        bool exists = t < N_STEPS;
-        uint4 now = words;
-        if (first > 0) words = load(t - 32);
-        float value = __uint_as_float(now.z), reward = discount.reward(now.w);
-        float next = __shfl_down_sync(0xffffffffu, value, 1);
-        next = lane == 31 || t == N_STEPS - 1 ? following : next;
-        bool ended = now.x & ROW_ENDED;
-        if (ended)
-            next = now.x & ROW_TRUNCATED
-                       ? __ldcg((const float*)rest(N_STEPS + 1 + (now.x >> 26)) + 2)
-                       : 0.0f;
-        bool stops = ended || !exists || (COMPAT && t == N_STEPS - 1);
-        float c = stops ? 0.0f : discount.decay;
-        float b = reward + discount.gamma * next - value;
-        if (COMPAT) b = !ended && t == N_STEPS - 1 ? value : reward;
-        b = exists ? b : 0.0f;
+    for (; first >= 0; first -= 32 * AT_ONCE) {
+        uint4 now[AT_ONCE];
+        float b[AT_ONCE], c[AT_ONCE];
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; ++i) {
+            int t = first - 32 * i + lane;
+            now[i] = words[i];
+            if (CHUNKS > AT_ONCE) words[i] = load(t - 32 * AT_ONCE);
+            bool exists = t >= 0 && t < N_STEPS;
+            float value = __uint_as_float(now[i].z), reward = discount.reward(now[i].w);
+            float next = __shfl_down_sync(0xffffffffu, value, 1);
+            next = lane == 31 || t == N_STEPS - 1 ? following : next;
+            bool ended = now[i].x & ROW_ENDED;
+            if (ended)
+                next = now[i].x & ROW_TRUNCATED
+                           ? __ldcg((const float*)rest(N_STEPS + 1 + (now[i].x >> 26)) + 2)
+                           : 0.0f;
+            bool stops = ended || !exists || (COMPAT && t == N_STEPS - 1);
+            c[i] = stops ? 0.0f : discount.decay;
+            b[i] = reward + discount.gamma * next - value;
+            if (COMPAT) b[i] = !ended && t == N_STEPS - 1 ? value : reward;
+            b[i] = exists ? b[i] : 0.0f;
+            following = __shfl_sync(0xffffffffu, value, 0);
+        }
 #pragma unroll
         for (int d = 1; d < 32; d <<= 1) {
-            float later = __shfl_down_sync(0xffffffffu, b, d);
-            float factor = __shfl_down_sync(0xffffffffu, c, d);
-            b = lane + d < 32 ? b + c * later : b;
-            c = lane + d < 32 ? c * factor : c;
+#pragma unroll
+            for (int i = 0; i < AT_ONCE; ++i) {
+                float later = __shfl_down_sync(0xffffffffu, b[i], d);
+                float factor = __shfl_down_sync(0xffffffffu, c[i], d);
+                b[i] = lane + d < 32 ? b[i] + c[i] * later : b[i];
+                c[i] = lane + d < 32 ? c[i] * factor : c[i];
+            }
         }
-        float sum = b + c * carry;
-        carry = __shfl_sync(0xffffffffu, sum, 0);
-        following = __shfl_sync(0xffffffffu, value, 0);
-        float advantage = COMPAT ? sum - value : sum;
-        if (exists) {
-            __stcg((float*)rest((u32)t) + 3, advantage);
-            double target = advantage + value;
-            sums.returns[0] += target;
-            sums.returns[1] += target * target;
-            sums.advantages[0] += advantage;
-            sums.advantages[1] += (double)advantage * advantage;
-            if (MOMENTS_HERE)
-                add_to_minibatches(sums, orders, (u32)t * run.n_rows + row, advantage);
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; ++i) {
+            int t = first - 32 * i + lane;
+            float value = __uint_as_float(now[i].z), sum = b[i] + c[i] * carry;
+            carry = __shfl_sync(0xffffffffu, sum, 0);
+            float advantage = COMPAT ? sum - value : sum;
+            if (t >= 0 && t < N_STEPS) {
+                __stcg((float*)rest((u32)t) + 3, advantage);
+                double target = advantage + value;
+                sums.returns[0] += target;
+                sums.returns[1] += target * target;
+                sums.advantages[0] += advantage;
+                sums.advantages[1] += (double)advantage * advantage;
+                if (MOMENTS_HERE)
+                    add_to_minibatches(sums, orders, (u32)t * run.n_rows + row, advantage);
+            }
         }
     }
 }

@@ -10,6 +10,8 @@ struct ClusterPeer {
     // Barriers of the memory: of the other's coming, and of its numbers, for two turns.
     unsigned long long came, told[2];
     u32 n_meetings;
+    // Parts of rollouts: in the block that collects, those that are collected, and in the other those that it knows of.
+    u32 parts;
 
     // The same place in the other block.
     static __device__ __forceinline__ u32 there(const void* here) {
@@ -39,7 +41,7 @@ struct ClusterPeer {
     // For all threads of both blocks, once.
     __device__ __forceinline__ void begin() {
         if (threadIdx.x == 0) {
-            n_meetings = 0u;
+            n_meetings = parts = 0u;
             make(came);
             make(told[0]);
             make(told[1]);
@@ -55,6 +57,32 @@ struct ClusterPeer {
         asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(there(&came))
                      : "memory");
         wait(came, n_meetings++ & 1u);
+    }
+
+    // Tells the block how many parts there are; whoever hears it sees what the calling thread's warp stored before.
+    __device__ __forceinline__ void count(u32 n) {
+        asm volatile("st.release.cta.shared::cta.u32 [%0], %1;" ::"r"(shared_address(&parts)), "r"(n) : "memory");
+    }
+    // Waits for so many, and tells the other block, which would keep a thread that collects too long.
+    __device__ __forceinline__ void pass_on(u32 n) const {
+        u32 known;
+        while (true) {
+            asm volatile("ld.acquire.cta.shared::cta.u32 %0, [%1];" : "=r"(known) : "r"(shared_address(&parts)) : "memory");
+            if (known >= n) break;
+            // The warps that collect need the multiprocessor.
+            __nanosleep(100);
+        }
+        asm volatile("st.release.cluster.shared::cluster.u32 [%0], %1;" ::"r"(there(&parts)), "r"(n) : "memory");
+    }
+    // Waits until the other block has told of so many.
+    __device__ __forceinline__ void wait_for_parts(u32 n) const {
+        u32 known;
+        do {
+            asm volatile("ld.acquire.cluster.shared::cta.u32 %0, [%1];"
+                         : "=r"(known)
+                         : "r"(shared_address(&parts))
+                         : "memory");
+        } while (known < n);
     }
 
     // Puts a number into the same place of the other block, there with its turn.
@@ -81,5 +109,8 @@ struct ClusterPeer {
     __device__ void tell(float&, float, u32) {}
     __device__ void expect(u32, u32) {}
     __device__ void hear(u32) const {}
+    __device__ void count(u32) {}
+    __device__ void pass_on(u32) const {}
+    __device__ void wait_for_parts(u32) const {}
 };
 #endif

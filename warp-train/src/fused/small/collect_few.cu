@@ -189,14 +189,16 @@ __device__ __forceinline__ WarpDraw action_stream(const WarpRun& world, const Re
     return warp_draw_agent(&stream, FIRST_AGENT);
 }
 
-// The rollout of up to eight replicas, by FEW_THREADS threads; of a column's lanes one `writes`.
+// Steps `from` to `to` of the rollout of up to eight replicas, by FEW_THREADS threads; of a column's lanes one `writes`.
+// `from` is a multiple of four.
 __device__ __forceinline__ void collect_few(Replica& replica, const Env& env, const WarpRun& world,
                                             const WarpArrays& arrays, FewNet& net, int warp,
-                                            FewShared& place, u32* records, u32 n, bool writes) {
+                                            FewShared& place, u32* records, u32 n, bool writes, u32 from,
+                                            u32 to) {
     int lane = threadIdx.x & 31;
     float ahead[4] = {};
 #pragma unroll 1
-    for (u32 t = 0; t < N_STEPS; ++t) {
+    for (u32 t = from; t < to; ++t) {
         Choice choice;
         float z[FEW_OUTPUTS];
         if (DRAWS <= 4 && t % 4 == 0) {
@@ -251,7 +253,7 @@ extern "C" __global__ void FEW_BOUNDS
     replica.look(env);
     FewNet own;
     own.load(net, threadIdx.x / 32);
-    collect_few(replica, env, world, arrays, own, threadIdx.x / 32, place, a.records, a.run.n_rows, writes);
+    collect_few(replica, env, world, arrays, own, threadIdx.x / 32, place, a.records, a.run.n_rows, writes, 0u, N_STEPS);
     if (threadIdx.x < 32) replica.normaliser.write(a.normaliser, blockIdx.x, writes);
     if (!writes) return;
     replica.normaliser.finish(a.normaliser, replica.row);

@@ -11,8 +11,8 @@
 // own arrays; the host is needed when the schedule ends.
 //
 // With SPREAD each of a run's two networks has a block and a multiprocessor to itself, for runs that are
-// few; the two tell each other sums of squares and that they are done, and all else is the same, to the
-// last bit.
+// few; the two tell each other sums of squares and that they are done, the critic's works out values while
+// the other one's collectors go on, and all else is the same, to the last bit.
 //
 // Needs what collect_few.cu, advantages.cuh and descent.cuh need; MOST_TILES. Collectors take eight of a run's replicas at a time.
 static_assert(!TARGET_KL, "epochs do not end early here");
@@ -26,6 +26,9 @@ static_assert(!TARGET_KL, "epochs do not end early here");
 // Blocks of a run.
 #define FEW_REPLICAS_BLOCKS (N_NETS / GROUPS)
 #define FEW_REPLICAS_THREADS (FEW_REPLICAS_LEARNERS + FEW_THREADS)
+// Steps that are collected between two counts; with SPREAD, each time the critic can go on.
+#define PART_STEPS (SPREAD ? 16 : N_STEPS)
+#define ROLLOUT_PARTS ((N_STEPS + PART_STEPS - 1) / PART_STEPS)
 
 struct FewReplicasShared {
     UpdateShared nets[GROUPS];
@@ -108,6 +111,13 @@ __device__ __forceinline__ float run_norm(FewReplicasShared& all, float squares,
     return sqrtf(sum);
 }
 
+// Says that so many parts of rollouts are collected; the first collecting warp has stored them.
+__device__ __forceinline__ void few_replicas_count(FewReplicasShared& all, u32 parts) {
+    if (!SPREAD) return;
+    __syncwarp();
+    if (threadIdx.x == FEW_REPLICAS_LEARNERS) all.peer.count(parts);
+}
+
 // The rollouts of iteration `index` of run `number`.
 __device__ __forceinline__ void few_replicas_collect(FewReplicasShared& all, const FewReplicasArgs& few_replicas, const WarpRun& launch,
                                              const WarpArrays& arrays, const WarpTables& tables,
@@ -138,26 +148,69 @@ __device__ __forceinline__ void few_replicas_collect(FewReplicasShared& all, con
         }
         replica.normaliser.begin(all.factors, normaliser, row);
         replica.look(env);
-        collect_few(replica, env, world, arrays, net, warp, all.place, records, n, writes);
+#pragma unroll 1
+        for (u32 part = 0; part < ROLLOUT_PARTS; ++part) {
+            u32 from = part * PART_STEPS, to = min(from + PART_STEPS, (u32)N_STEPS);
+            collect_few(replica, env, world, arrays, net, warp, all.place, records, n, writes, from, to);
+            // The last eight complete the steps of all.
+            if (eight + FEW_REPLICAS >= n && to < N_STEPS) few_replicas_count(all, index * ROLLOUT_PARTS + part + 1);
+        }
         if (warp == 0) replica.normaliser.write(normaliser, eight / FEW_REPLICAS, writes);
         if (!writes) continue;
         replica.normaliser.finish(normaliser, row);
         replica.finish(env, arrays, records, episodes_of(few_replicas, number), n);
     }
+    few_replicas_count(all, (index + 1) * ROLLOUT_PARTS);
+}
+
+// What the groups do while rollout `index` of their run is collected, if each has a block: the policy's, whose block
+// collects, tells the other how far that is, and the critic's works out values of what is there.
+__device__ __forceinline__ void few_replicas_follow(FewReplicasShared& all, const FewReplicasArgs& few_replicas, int net,
+                                                    u32 number, u32 index) {
+    u32 before = index * ROLLOUT_PARTS;
+    if (net == 0) {
+        if (threadIdx.x > 0) return;
+        for (u32 part = 0; part < ROLLOUT_PARTS; ++part) all.peer.pass_on(before + part + 1);
+        return;
+    }
+    UpdateShared& shared = all.nets[0];
+    SmallRun run = {};
+    run.n_rows = few_replicas.run.n_envs;
+    clear_inputs(shared.value_rows.x, 8 * 32 * LDX);
+#pragma unroll 1
+    for (u32 part = 0; part < ROLLOUT_PARTS; ++part) {
+        if (threadIdx.x == 0) all.peer.wait_for_parts(before + part + 1);
+        block_learners_wait();
+        // The last part has all that follows the rollout, too.
+        StoredRows rows = StoredRows::from_step(part * PART_STEPS, run);
+        if (part + 1 < ROLLOUT_PARTS) rows.end = rows.first + PART_STEPS * run.n_rows;
+        write_values(shared, shared.net, records_of(few_replicas, number), run, {0u, 1u}, rows);
+    }
 }
 
 // Means and deviations of all minibatches' advantages, each by a warp.
 __device__ __forceinline__ void minibatch_moments(FewReplicasShared& all, const u32* records, const SmallRun& run) {
+    constexpr int AT_ONCE = 4;
     u32 n = N_STEPS * run.n_rows;
     for (int u = threadIdx.x / 32; u < N_UPDATES; u += FEW_REPLICAS_LEARNERS / 32) {
         EpochOrder order = order_of(run, n, u / MINIBATCHES, all.keys);
         u32 start = minibatch_start(n, u % MINIBATCHES), end = minibatch_start(n, u % MINIBATCHES + 1);
         float sum = 0.0f, squares = 0.0f;
-#pragma unroll 4
-        for (u32 at = start + (threadIdx.x & 31); at < end; at += 32) {
-            float x = __ldcg((const float*)rest_at(records, run.n_rows, order.at(at)) + 3);
-            sum += x;
-            squares += x * x;
+#pragma unroll 1
+        for (u32 first = start + (threadIdx.x & 31); first < end; first += 32 * AT_ONCE) {
+            float x[AT_ONCE];
+            // All are asked for before one is waited for; behind the end, the last one again.
+#pragma unroll
+            for (int i = 0; i < AT_ONCE; ++i) {
+                u32 sample = order.at(min(first + 32 * i, end - 1u));
+                x[i] = __ldcg((const float*)rest_at(records, run.n_rows, sample) + 3);
+            }
+#pragma unroll
+            for (int i = 0; i < AT_ONCE; ++i) {
+                if (first + 32 * i >= end) break;
+                sum += x[i];
+                squares += x[i] * x[i];
+            }
         }
         double total = warp_sum((double)sum), total_squares = warp_sum((double)squares);
         if ((threadIdx.x & 31) < GROUPS)
@@ -179,14 +232,13 @@ __device__ __forceinline__ void few_replicas_update(FewReplicasShared& all, cons
     NormaliserArgs normaliser = normaliser_of(few_replicas, number);
     // In the block that collects, which is the first with SPREAD.
     if (net == 0) learn_factors(normaliser, (double)N_STEPS * run.n_rows, 0u, 1u);
-    clear_inputs(shared.value_rows.x, 8 * 32 * LDX);
     if (KEEPS_KEYS && threadIdx.x < EPOCHS) all.keys[threadIdx.x] = Order::key_of(run, threadIdx.x);
-    // Every network is in its place.
-    learners_wait();
-    if (!SPREAD)
-        write_values(shared, all.nets[GROUPS - 1].net, records, run, blocks);
-    else if (net == N_NETS - 1)
-        write_values(shared, shared.net, records, run, {0u, 1u});
+    if (!SPREAD) {
+        clear_inputs(shared.value_rows.x, 8 * 32 * LDX);
+        // Every network is in its place.
+        learners_wait();
+        write_values(shared, all.nets[GROUPS - 1].net, records, run, blocks, StoredRows::all(run));
+    }
     learners_wait();
     const Schedule& now = few_replicas.schedule[number * few_replicas.run.schedules + index];
     write_advantages(shared, records, episodes_of(few_replicas, number), totals, run,
@@ -255,6 +307,8 @@ __device__ __forceinline__ void few_replicas_learn(int net, FewReplicasShared& a
             }
             if (turn > 0)
                 few_replicas_update(all, few_replicas, mine, number, (turn - 1) / 2);
+        } else if (SPREAD && turn < 2 * few_replicas.run.n_iterations) {
+            few_replicas_follow(all, few_replicas, net, own, turn / 2);
         }
         __syncthreads();
     }
