@@ -166,7 +166,8 @@ mod tests {
     fn runs_are_read_whole_whatever_the_parts() {
         let folder = std::env::temp_dir().join(format!("warp-fleet-read-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        let (n_runs, n_lines) = (300, 40);
+        // Three parts.
+        let (n_runs, n_lines) = (300, 150);
         let line = |run: usize, i: usize| {
             let y = run * n_lines + i;
             format!("{{\"run\":{run},\"env_steps\":{i},\"policy\":{{\"a\":{{\"loss\":{y}}}}}}}\n")

@@ -68,3 +68,34 @@ fn lines_of(part: usize, file: &Mutex<File>) -> io::Result<Vec<u8>> {
     }
     Ok(bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_is_in_one_part_whatever_its_length() {
+        let folder = std::env::temp_dir().join(format!("warp-fleet-lines-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let part = PART as usize;
+        // Lines that end with a part, are longer than one, and have no end.
+        let lines = [(b'a', part - 1), (b'b', 2), (b'c', 2 * part), (b'd', part - 5), (b'e', 3)];
+        let mut text = Vec::new();
+        for (letter, n) in lines {
+            text.extend(vec![letter; n]);
+            text.push(b'\n');
+        }
+        text.pop();
+        std::fs::write(folder.join(METRICS), &text).unwrap();
+        let mut parts = Vec::new();
+        each_part(&folder, <[u8]>::to_vec, |part| {
+            parts.push(part);
+            Ok(())
+        })
+        .unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert!(parts.concat() == text);
+        let first: Vec<Option<u8>> = parts.iter().map(|part| part.first().copied()).collect();
+        assert_eq!(first, [Some(b'a'), Some(b'b'), None, Some(b'd'), Some(b'e')]);
+    }
+}
