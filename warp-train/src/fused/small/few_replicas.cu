@@ -170,6 +170,7 @@ __device__ __forceinline__ void few_replicas_follow(FewReplicasShared& all, cons
     u32 before = index * ROLLOUT_PARTS;
     if (net == 0) {
         if (threadIdx.x > 0) return;
+#pragma unroll 1
         for (u32 part = 0; part < ROLLOUT_PARTS; ++part) all.peer.pass_on(before + part + 1);
         return;
     }
