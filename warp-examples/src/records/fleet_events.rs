@@ -17,34 +17,51 @@ use warp_train::fleet::Listed;
 /// Runs that have events, at most: what TensorBoard can show side by side.
 const MOST: usize = 100;
 
-/// Writes the events of the runs `listed`, in the place of those of an earlier time.
-///
-/// # Errors
-/// Metrics that can't be read, or a folder that can't be written.
-pub fn write(folder: &Path, listed: &[Listed]) -> Result<()> {
-    let place = folder.join("tensorboard");
-    match remove_dir_all(&place) {
-        Err(e) if e.kind() != ErrorKind::NotFound => {
-            return Err(e).with_context(|| format!("cannot delete \"{}\"", place.display()));
+/// The events of a fleet's first runs: a few KB for each of their records, of which there are at most a hundred.
+#[derive(Debug)]
+pub struct FleetEvents {
+    runs: Vec<Listed>,
+    /// By run.
+    frames: BTreeMap<u64, Vec<u8>>,
+}
+
+impl FleetEvents {
+    /// Makes those of the runs `listed` of what the fleet in `folder` has recorded.
+    ///
+    /// # Errors
+    /// Metrics that can't be read.
+    pub fn read(folder: &Path, listed: &[Listed]) -> Result<Self> {
+        let runs = listed[..listed.len().min(MOST)].to_vec();
+        let shown: BTreeSet<u64> = runs.iter().map(|one| one.run as u64).collect();
+        let mut all: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
+        each_part(
+            folder,
+            |lines| frames(lines, &shown),
+            |found| {
+                found.into_iter().for_each(|(run, own)| all.entry(run).or_default().extend(own));
+                Ok(())
+            },
+        )?;
+        Ok(Self { runs, frames: all })
+    }
+
+    /// Writes them in the place of those of an earlier time.
+    ///
+    /// # Errors
+    /// A folder that can't be written.
+    pub fn write(&self, folder: &Path) -> Result<()> {
+        let place = folder.join("tensorboard");
+        match remove_dir_all(&place) {
+            Err(e) if e.kind() != ErrorKind::NotFound => {
+                return Err(e).with_context(|| format!("cannot delete \"{}\"", place.display()));
+            }
+            _ => {}
         }
-        _ => {}
+        self.runs.iter().try_for_each(|one| {
+            let mut events = begun(&place, one)?;
+            self.frames.get(&(one.run as u64)).map_or(Ok(()), |frames| events.append(frames))
+        })
     }
-    let mut files = BTreeMap::new();
-    for one in listed.iter().take(MOST) {
-        files.insert(one.run as u64, begun(&place, one)?);
-    }
-    let shown: BTreeSet<u64> = files.keys().copied().collect();
-    each_part(
-        folder,
-        |lines| frames(lines, &shown),
-        |found| {
-            let own = |(run, frames): (&u64, &Vec<u8>)| match files.get_mut(run) {
-                Some(events) => events.append(frames),
-                None => Ok(()),
-            };
-            found.iter().try_for_each(own)
-        },
-    )
 }
 
 /// The frames of some lines, for each of the runs `shown`.
@@ -127,7 +144,7 @@ mod tests {
         let listed = [0, 1].map(|run| Listed { run, seed: 9, swept: Table::new() });
         // The second time takes the place of the first.
         for _ in 0..2 {
-            write(&folder, &listed).unwrap();
+            FleetEvents::read(&folder, &listed).unwrap().write(&folder).unwrap();
         }
         for (run, n) in [(0, 2), (1, 1)] {
             let own = folder.join(format!("tensorboard/run-{run}"));

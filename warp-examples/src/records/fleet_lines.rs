@@ -13,8 +13,8 @@ use warp_train::journal::METRICS;
 /// Bytes of the file that are a part; a thread has one at a time.
 const PART: u64 = 1 << 20;
 
-/// Passes on what `read` makes of some whole lines at a time, in the order of the file. Only the last of them may be
-/// incomplete: the fleet was killed, or goes on as we read.
+/// Passes on what `read` makes of some whole lines at a time, in the order of the file, as long as it is now. Only the last
+/// of them may be incomplete: the fleet was killed, or goes on as we read.
 pub(super) fn each_part<T: Send>(
     folder: &Path,
     read: impl Fn(&[u8]) -> T + Sync,
@@ -23,50 +23,61 @@ pub(super) fn each_part<T: Send>(
     let path = folder.join(METRICS);
     let about = || format!("cannot read a fleet's \"{}\"", path.display());
     let file = file::open(&path).with_context(about)?;
-    let n = file.metadata().with_context(about)?.len().div_ceil(PART) as usize;
-    // One file for all threads: another may get its name meanwhile.
-    let (file, read) = (&Mutex::new(file), &read);
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(n);
+    let length = file.metadata().with_context(about)?.len();
+    let n_parts = length.div_ceil(PART) as usize;
+    // Threads share it instead of opening the path again: the sorted file may get its name meanwhile.
+    let (lines, read) = (&Lines { file: Mutex::new(file), length }, &read);
+    let n_threads = thread::available_parallelism().map_or(1, usize::from).min(n_parts);
     thread::scope(|scope| {
-        let thread = |first: usize| {
-            let (to, made) = sync_channel(1);
+        let start = |first: usize| {
+            let (sender, results) = sync_channel(1);
             scope.spawn(move || {
-                for part in (first..n).step_by(threads) {
+                for part in (first..n_parts).step_by(n_threads) {
                     // Nobody waits for it after an error.
-                    if to.send(lines_of(part, file).map(|lines| read(&lines))).is_err() {
+                    if sender.send(lines.of_part(part).map(|lines| read(&lines))).is_err() {
                         return;
                     }
                 }
             });
-            made
+            results
         };
-        let threads: Vec<_> = (0..threads).map(thread).collect();
-        for part in 0..n {
-            // A thread that panicked makes the scope panic.
-            let Ok(made) = threads[part % threads.len()].recv() else { break };
+        let results: Vec<_> = (0..n_threads).map(start).collect();
+        for part in 0..n_parts {
+            // Only a thread that panicked sends nothing, and the scope passes that on.
+            let Ok(made) = results[part % n_threads].recv() else { break };
             take(made.with_context(about)?)?;
         }
         Ok(())
     })
 }
 
-/// The lines that begin in part number `part`.
-fn lines_of(part: usize, file: &Mutex<File>) -> io::Result<Vec<u8>> {
-    let (start, end) = (part as u64 * PART, (part as u64 + 1) * PART);
-    // The byte before says whether a line begins where the part does.
-    let from = start.saturating_sub(1);
-    let mut bytes = Vec::with_capacity(PART as usize + (PART / 16) as usize);
-    let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
-    file.seek(SeekFrom::Start(from))?;
-    (&mut *file).take(end - from).read_to_end(&mut bytes)?;
-    if bytes.last() != Some(&b'\n') {
-        BufReader::new(&mut *file).read_until(b'\n', &mut bytes)?;
+/// The file, of so many bytes.
+struct Lines {
+    file: Mutex<File>,
+    length: u64,
+}
+
+impl Lines {
+    /// The lines that begin in part number `part`.
+    fn of_part(&self, part: usize) -> io::Result<Vec<u8>> {
+        let start = part as u64 * PART;
+        let end = (start + PART).min(self.length);
+        // The byte before says whether a line begins where the part does.
+        let from = start.saturating_sub(1);
+        let mut bytes = Vec::with_capacity(PART as usize + (PART / 16) as usize);
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        file.seek(SeekFrom::Start(from))?;
+        (&mut *file).take(end - from).read_to_end(&mut bytes)?;
+        if bytes.last() != Some(&b'\n') {
+            let rest = (&mut *file).take(self.length - end);
+            BufReader::new(rest).read_until(b'\n', &mut bytes)?;
+        }
+        if part > 0 {
+            let before = bytes.iter().position(|byte| *byte == b'\n');
+            bytes.drain(..before.map_or(bytes.len(), |at| at + 1));
+        }
+        Ok(bytes)
     }
-    if part > 0 {
-        let before = bytes.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |at| at + 1);
-        bytes.drain(..before);
-    }
-    Ok(bytes)
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use super::train::TrainArgs;
 use super::{Device, notes, out_folder, say, tell};
 use crate::Outcome;
 use crate::records::fleet::{CURVES, curves};
-use crate::records::fleet_events;
+use crate::records::fleet_events::FleetEvents;
 use anyhow::{Context, Result, anyhow, bail};
 use plan::{plan, planned};
 use report::{ranked, report, write_winner};
@@ -127,7 +127,7 @@ fn write(
         tell(&notice);
     }
     let ending = thread::spawn(|| written.end(trained));
-    // To give a GPU back takes as long.
+    // To give a GPU back takes about as long: at the same time.
     drop(learner);
     drop((registries, devices));
     let summary = ending.join().unwrap_or_else(|panic| resume_unwind(panic))?;
@@ -143,7 +143,8 @@ fn write(
     }
 }
 
-/// Says what came of the runs that have ended. The inner error is that it could not be said.
+/// Says what came of the runs that have ended, and writes the best configuration of a sweep. The inner error is that it
+/// could not be said.
 fn conclude(
     summary: &FleetSummary,
     folder: &Path,
@@ -191,7 +192,7 @@ fn folder_of(args: &TrainArgs, runs: &[FleetRun]) -> PathBuf {
 struct Written {
     folder: PathBuf,
     fleet: Fleet,
-    /// Of its first run.
+    /// The configuration of its first run.
     first: TrainConfig,
     halving: Option<Halving>,
     /// The beginning of its summary.
@@ -227,20 +228,20 @@ impl Written {
         }
     }
 
-    /// Brings it to its end. Curves and events are made of records that are all there, in whatever order.
+    /// Brings it to its end. Curves and events are made meanwhile, since all records are there, and are written behind it.
     fn end(self, Trained { launches, lost }: Trained) -> Result<FleetSummary> {
         let Self { folder, fleet, first, about, .. } = self;
-        let (summary, drawn) = thread::scope(|scope| {
-            let drawing = scope.spawn(|| write_curves(&folder, &first));
+        let (summary, shown) = thread::scope(|scope| {
+            let showing = scope.spawn(|| Shown::new(&folder, &first));
             let summary = fleet.finish(FleetSummary { launches, ..about });
-            (summary, drawing.join().unwrap_or_else(|panic| resume_unwind(panic)))
+            (summary, showing.join().unwrap_or_else(|panic| resume_unwind(panic)))
         });
         let summary = summary?;
         match lost {
             Some(error) if summary.runs.len() < summary.n_runs => {
                 Err(error.context(format!("--resume {} trains the rest", folder.display())))
             }
-            _ => drawn.map(|()| summary),
+            _ => shown?.write(&folder).map(|()| summary),
         }
     }
 }
@@ -277,19 +278,33 @@ fn algorithms(runs: &[FleetRun]) -> String {
 /// Panels of a fleet's curves that are drawn at the same time.
 const PANELS_AT_ONCE: usize = 8;
 
-/// Draws the curves of the fleet in `folder` and writes its events. Each reads all records, at the same time; files are
-/// written one after the other.
-fn write_curves(folder: &Path, first: &TrainConfig) -> Result<()> {
-    let listed = Fleet::list(folder)?;
-    let (drawn, written) = thread::scope(|scope| {
-        let drawing = scope.spawn(|| curves(folder, first, &listed)?.png(PANELS_AT_ONCE));
-        let written = fleet_events::write(folder, &listed);
-        (drawing.join(), written)
-    });
-    written?;
-    let drawn = drawn.unwrap_or_else(|_| Err(anyhow!("the curves could not be drawn")))?;
-    let path = folder.join(CURVES);
-    fs::write(&path, drawn).with_context(|| format!("cannot write \"{}\"", path.display()))
+/// What shows how a fleet went, before it is written.
+struct Shown {
+    /// A PNG file.
+    curves: Vec<u8>,
+    events: FleetEvents,
+}
+
+impl Shown {
+    /// Of what the fleet in `folder` has recorded, whose first run has this configuration. Curves and events each read all
+    /// records, at the same time.
+    fn new(folder: &Path, first: &TrainConfig) -> Result<Self> {
+        let listed = Fleet::list(folder)?;
+        let (drawn, events) = thread::scope(|scope| {
+            let drawing = scope.spawn(|| curves(folder, first, &listed)?.png(PANELS_AT_ONCE));
+            let events = FleetEvents::read(folder, &listed);
+            (drawing.join(), events)
+        });
+        let drawn = drawn.unwrap_or_else(|_| Err(anyhow!("the curves could not be drawn")));
+        Ok(Self { events: events?, curves: drawn? })
+    }
+
+    fn write(&self, folder: &Path) -> Result<()> {
+        self.events.write(folder)?;
+        let path = folder.join(CURVES);
+        fs::write(&path, &self.curves)
+            .with_context(|| format!("cannot write \"{}\"", path.display()))
+    }
 }
 
 /// How settings are stopped, if that is asked for or was when the fleet began.

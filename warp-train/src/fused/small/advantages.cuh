@@ -18,7 +18,7 @@
 #define PHASE
 #endif
 
-// Rows that a warp takes through the network together, in sixteens: one where registers or rows are few.
+// Rows that a warp takes through the network together, in sixteens: one with LEAN, where registers or rows are few.
 #define VALUE_ROWS (LEAN ? 1 : 2)
 // Loads the observations of a warp's rows from `row` on, up to so many units per lane.
 #define VALUE_UNITS ((VALUE_ROWS * X_UNITS + 1) / 2)
@@ -39,12 +39,12 @@ struct StoredRows {
     u32 first, end;
 
     // Those from a step of the rollout on, and those that follow it.
-    static __device__ __forceinline__ StoredRows from_step(u32 step, const SmallRun& run) {
-        return {step * run.n_rows, (N_STEPS + 1 + CUTS) * run.n_rows};
+    static __device__ __forceinline__ StoredRows from_step(u32 step, u32 n_rows) {
+        return {step * n_rows, (N_STEPS + 1 + CUTS) * n_rows};
     }
-    // Those without values: with a shared trunk they follow the rollout.
-    static __device__ __forceinline__ StoredRows all(const SmallRun& run) {
-        return from_step(SHARED_TRUNK ? N_STEPS : 0, run);
+    // With a shared trunk, the rollout has given its own rows their values.
+    static __device__ __forceinline__ StoredRows without_values(u32 n_rows) {
+        return from_step(SHARED_TRUNK ? N_STEPS : 0, n_rows);
     }
 };
 
@@ -139,8 +139,9 @@ struct Discount {
     }
 };
 
-// Generalised advantages of one row, by a warp whose lanes are steps: of 32 at a time, and of a few such at once, whose
-// sums do not wait for each other.
+// Generalised advantages of one row, by a warp whose lanes are steps: chunks of 32, from the last to the first. With LEAN,
+// where each warp has a row at most, up to four chunks go side by side, so that their loads and sums do not wait for each
+// other.
 __device__ __forceinline__ void row_advantages(u32* records, const SmallRun& run, Discount discount,
                                                const Orders& orders, u32 row, Moments& sums) {
     constexpr int CHUNKS = (N_STEPS + 31) / 32, AT_ONCE = !LEAN ? 1 : CHUNKS < 4 ? CHUNKS : 4;

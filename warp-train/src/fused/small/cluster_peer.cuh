@@ -1,5 +1,5 @@
-// The other of two blocks of a cluster that learn together: how each hears the other's numbers, and
-// waits for it.
+// The other of two blocks of a cluster that learn together: how each hears the other's numbers and how far its
+// rollout is, and waits for it.
 //
 // With SPREAD; without it there is no other.
 #pragma once
@@ -10,7 +10,8 @@ struct ClusterPeer {
     // Barriers of the memory: of the other's coming, and of its numbers, for two turns.
     unsigned long long came, told[2];
     u32 n_meetings;
-    // Parts of rollouts: in the block that collects, those that are collected, and in the other those that it knows of.
+    // Parts of rollouts: in the block that collects, those that are collected, and in the other those that it has been told
+    // of.
     u32 parts;
 
     // The same place in the other block.
@@ -59,12 +60,13 @@ struct ClusterPeer {
         wait(came, n_meetings++ & 1u);
     }
 
-    // Tells the block how many parts there are; whoever hears it sees what the calling thread's warp stored before.
-    __device__ __forceinline__ void count(u32 n) {
+    // Tells the block how many parts there are; whoever hears it sees what a warp stored ahead of its __syncwarp() before this.
+    __device__ __forceinline__ void publish(u32 n) {
         asm volatile("st.release.cta.shared::cta.u32 [%0], %1;" ::"r"(shared_address(&parts)), "r"(n) : "memory");
     }
-    // Waits for so many, and tells the other block, which would keep a thread that collects too long.
-    __device__ __forceinline__ void pass_on(u32 n) const {
+    // Waits for so many and tells the other block. A thread that collects does not do so itself: a release to the whole
+    // cluster would hold it up.
+    __device__ __forceinline__ void relay(u32 n) const {
         u32 known;
         while (true) {
             asm volatile("ld.acquire.cta.shared::cta.u32 %0, [%1];" : "=r"(known) : "r"(shared_address(&parts)) : "memory");
@@ -109,8 +111,8 @@ struct ClusterPeer {
     __device__ void tell(float&, float, u32) {}
     __device__ void expect(u32, u32) {}
     __device__ void hear(u32) const {}
-    __device__ void count(u32) {}
-    __device__ void pass_on(u32) const {}
+    __device__ void publish(u32) {}
+    __device__ void relay(u32) const {}
     __device__ void wait_for_parts(u32) const {}
 };
 #endif

@@ -189,8 +189,8 @@ __device__ __forceinline__ WarpDraw action_stream(const WarpRun& world, const Re
     return warp_draw_agent(&stream, FIRST_AGENT);
 }
 
-// Steps `from` to `to` of the rollout of up to eight replicas, by FEW_THREADS threads; of a column's lanes one `writes`.
-// `from` is a multiple of four.
+// Steps from `from` on, a multiple of four, up to `to` of the rollout of up to eight replicas, by FEW_THREADS threads; of a
+// column's lanes one `writes`.
 __device__ __forceinline__ void collect_few(Replica& replica, const Env& env, const WarpRun& world,
                                             const WarpArrays& arrays, FewNet& net, int warp,
                                             FewShared& place, u32* records, u32 n, bool writes, u32 from,

@@ -26,9 +26,11 @@ static_assert(!TARGET_KL, "epochs do not end early here");
 // Blocks of a run.
 #define FEW_REPLICAS_BLOCKS (N_NETS / GROUPS)
 #define FEW_REPLICAS_THREADS (FEW_REPLICAS_LEARNERS + FEW_THREADS)
-// Steps that are collected between two counts; with SPREAD, each time the critic can go on.
+// Steps of a part of a rollout. With SPREAD, the critic works out a part's values when all of it is collected; else a
+// rollout is one part.
 #define PART_STEPS (SPREAD ? 16 : N_STEPS)
 #define ROLLOUT_PARTS ((N_STEPS + PART_STEPS - 1) / PART_STEPS)
+static_assert(!SPREAD || PART_STEPS % 4 == 0, "actions are drawn four steps ahead");
 
 struct FewReplicasShared {
     UpdateShared nets[GROUPS];
@@ -111,11 +113,12 @@ __device__ __forceinline__ float run_norm(FewReplicasShared& all, float squares,
     return sqrtf(sum);
 }
 
-// Says that so many parts of rollouts are collected; the first collecting warp has stored them.
-__device__ __forceinline__ void few_replicas_count(FewReplicasShared& all, u32 parts) {
+// Says that so many parts, of all iterations of this launch, are collected: the first collecting warp has stored all rows,
+// and its first thread says so.
+__device__ __forceinline__ void few_replicas_publish(FewReplicasShared& all, u32 parts) {
     if (!SPREAD) return;
     __syncwarp();
-    if (threadIdx.x == FEW_REPLICAS_LEARNERS) all.peer.count(parts);
+    if (threadIdx.x == FEW_REPLICAS_LEARNERS) all.peer.publish(parts);
 }
 
 // The rollouts of iteration `index` of run `number`.
@@ -152,38 +155,38 @@ __device__ __forceinline__ void few_replicas_collect(FewReplicasShared& all, con
         for (u32 part = 0; part < ROLLOUT_PARTS; ++part) {
             u32 from = part * PART_STEPS, to = min(from + PART_STEPS, (u32)N_STEPS);
             collect_few(replica, env, world, arrays, net, warp, all.place, records, n, writes, from, to);
-            // The last eight complete the steps of all.
-            if (eight + FEW_REPLICAS >= n && to < N_STEPS) few_replicas_count(all, index * ROLLOUT_PARTS + part + 1);
+            // The last eight replicas complete a part; the last part also has what follows the rollout.
+            if (eight + FEW_REPLICAS >= n && to < N_STEPS) few_replicas_publish(all, index * ROLLOUT_PARTS + part + 1);
         }
         if (warp == 0) replica.normaliser.write(normaliser, eight / FEW_REPLICAS, writes);
         if (!writes) continue;
         replica.normaliser.finish(normaliser, row);
         replica.finish(env, arrays, records, episodes_of(few_replicas, number), n);
     }
-    few_replicas_count(all, (index + 1) * ROLLOUT_PARTS);
+    few_replicas_publish(all, (index + 1) * ROLLOUT_PARTS);
 }
 
 // What the groups do while rollout `index` of their run is collected, if each has a block: the policy's, whose block
 // collects, tells the other how far that is, and the critic's works out values of what is there.
-__device__ __forceinline__ void few_replicas_follow(FewReplicasShared& all, const FewReplicasArgs& few_replicas, int net,
+__device__ __forceinline__ void few_replicas_during_rollout(FewReplicasShared& all, const FewReplicasArgs& few_replicas, int net,
                                                     u32 number, u32 index) {
-    u32 before = index * ROLLOUT_PARTS;
+    u32 parts_before = index * ROLLOUT_PARTS;
     if (net == 0) {
         if (threadIdx.x > 0) return;
 #pragma unroll 1
-        for (u32 part = 0; part < ROLLOUT_PARTS; ++part) all.peer.pass_on(before + part + 1);
+        for (u32 part = 0; part < ROLLOUT_PARTS; ++part) all.peer.relay(parts_before + part + 1);
         return;
     }
     UpdateShared& shared = all.nets[0];
     SmallRun run = {};
-    run.n_rows = few_replicas.run.n_envs;
+    run.n_rows = few_replicas.run.n_envs;  // all that is asked for here
     clear_inputs(shared.value_rows.x, 8 * 32 * LDX);
 #pragma unroll 1
     for (u32 part = 0; part < ROLLOUT_PARTS; ++part) {
-        if (threadIdx.x == 0) all.peer.wait_for_parts(before + part + 1);
+        if (threadIdx.x == 0) all.peer.wait_for_parts(parts_before + part + 1);
         block_learners_wait();
         // The last part has all that follows the rollout, too.
-        StoredRows rows = StoredRows::from_step(part * PART_STEPS, run);
+        StoredRows rows = StoredRows::from_step(part * PART_STEPS, run.n_rows);
         if (part + 1 < ROLLOUT_PARTS) rows.end = rows.first + PART_STEPS * run.n_rows;
         write_values(shared, shared.net, records_of(few_replicas, number), run, {0u, 1u}, rows);
     }
@@ -238,8 +241,9 @@ __device__ __forceinline__ void few_replicas_update(FewReplicasShared& all, cons
         clear_inputs(shared.value_rows.x, 8 * 32 * LDX);
         // Every network is in its place.
         learners_wait();
-        write_values(shared, all.nets[GROUPS - 1].net, records, run, blocks, StoredRows::all(run));
+        write_values(shared, all.nets[GROUPS - 1].net, records, run, blocks, StoredRows::without_values(run.n_rows));
     }
+    // Values, keys and factors are there.
     learners_wait();
     const Schedule& now = few_replicas.schedule[number * few_replicas.run.schedules + index];
     write_advantages(shared, records, episodes_of(few_replicas, number), totals, run,
@@ -280,7 +284,7 @@ __device__ __forceinline__ void few_replicas_update(FewReplicasShared& all, cons
 }
 
 // At turn t the collectors are at run t % 2 of the block's and its iteration t / 2, and the groups at
-// what the turn before collected.
+// what the turn before collected. With SPREAD a cluster has one run, so that in even turns there is nothing to learn.
 template <int OUTPUTS>
 __device__ __forceinline__ void few_replicas_learn(int net, FewReplicasShared& all, const FewReplicasArgs& few_replicas) {
     int group = SPREAD ? 0 : net;
@@ -309,7 +313,7 @@ __device__ __forceinline__ void few_replicas_learn(int net, FewReplicasShared& a
             if (turn > 0)
                 few_replicas_update(all, few_replicas, mine, number, (turn - 1) / 2);
         } else if (SPREAD && turn < 2 * few_replicas.run.n_iterations) {
-            few_replicas_follow(all, few_replicas, net, own, turn / 2);
+            few_replicas_during_rollout(all, few_replicas, net, own, turn / 2);
         }
         __syncthreads();
     }

@@ -178,6 +178,7 @@ impl FewReplicasLearner {
         // Two runs share a block as soon as not every run has a multiprocessor to itself.
         let n = runs.seeds.len();
         let alone = n <= self.work.seeds.device().info().n_multiprocessors as usize;
+        debug_assert!(alone || self.blocks_per_run == 1, "a cluster has one run");
         self.launch.blocks = if alone { n * self.blocks_per_run } else { n.div_ceil(2) } as u32;
         (self.runs, self.n_steps, self.first_run) = (runs, n_steps, first_run);
         Ok(())

@@ -256,7 +256,7 @@ __device__ __forceinline__ void prepare(UpdateShared& shared, const UpdateArgs& 
     load_net(shared.net, a.parameters + value_net * N_PARAMETERS, threadIdx.x, GROUP_THREADS);
     learn_factors(a.normaliser, (double)N_STEPS * run.n_rows, everybody.own, everybody.n);
     __syncthreads();
-    write_values(shared, shared.net, a.records, run, everybody, StoredRows::all(run));
+    write_values(shared, shared.net, a.records, run, everybody, StoredRows::without_values(run.n_rows));
     grid_wait(a.barrier, all.target);
     write_advantages(shared, a.records, a.episodes, a.totals, run, {now, reward_factor(a.normaliser)},
                      everybody);

@@ -20,7 +20,6 @@ use crate::run::metrics::{IterationMetrics, RecentReturns};
 use crate::run::new_folder;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
-use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
@@ -425,12 +424,10 @@ impl Fleet {
             files.into_inner().unwrap_or_else(PoisonError::into_inner);
         let is_complete = ended.len() == self.listed.len();
         // In any order: a line of an ended run counts only if its weights and records are there.
-        let (weights, ends, records) = std::thread::scope(|scope| {
-            let weights = scope.spawn(|| weights::sync(&folder, &ended));
-            let (ends, records) = (ends_file.sync(), records.finish(is_complete));
-            (weights.join().unwrap_or_else(|panic| resume_unwind(panic)), ends, records)
-        });
-        weights.and(ends).and(records)?;
+        weights::sync_beside(&folder, &ended, || {
+            ends_file.sync()?;
+            records.finish(is_complete)
+        })?;
         let env_steps = self.env_steps.into_inner();
         let work = Work { env_steps, own_steps: env_steps - self.first_steps, seconds };
         let summary = about.of_runs(ended.into_values().collect(), self.listed.len(), &work);

@@ -12,6 +12,7 @@ use crate::run::side_by_side::each;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::ErrorKind;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use warp_data::file;
 
@@ -55,8 +56,26 @@ fn make(folder: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Makes sure that the weights of all finished runs are on the disk.
-pub(super) fn sync(folder: &Path, ended: &BTreeMap<usize, RunSummary>) -> Result<()> {
+/// Makes sure that the weights of all finished runs are on the disk, and does `work`: beside it, unless runs are few,
+/// whose files go to the disk in their order.
+pub(super) fn sync_beside<T>(
+    folder: &Path,
+    ended: &BTreeMap<usize, RunSummary>,
+    work: impl FnOnce() -> Result<T>,
+) -> Result<T> {
+    if ended.len() <= SYNCS {
+        sync(folder, ended)?;
+        return work();
+    }
+    std::thread::scope(|scope| {
+        let synced = scope.spawn(|| sync(folder, ended));
+        let done = work();
+        synced.join().unwrap_or_else(|panic| resume_unwind(panic))?;
+        done
+    })
+}
+
+fn sync(folder: &Path, ended: &BTreeMap<usize, RunSummary>) -> Result<()> {
     let finished: Vec<_> = ended.values().filter(|run| run.error.is_none()).collect();
     let sync = |i: usize| {
         let path = path(folder, finished[i].run);
