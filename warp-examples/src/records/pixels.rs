@@ -45,7 +45,7 @@ impl Pixels {
         let mut bytes = vec![0; 3 * width as usize * height as usize];
         let own = 3 * self.width as usize;
         let mut sums = vec![0_u16; own];
-        // Simple loops without inner ones are fast in every build.
+        // Loops over neighbours are fast in every build.
         for (to, rows) in bytes.chunks_exact_mut(own / 2).zip(self.bytes.chunks_exact(2 * own)) {
             let (upper, lower) = rows.split_at(own);
             for ((sum, a), b) in sums.iter_mut().zip(upper).zip(lower) {

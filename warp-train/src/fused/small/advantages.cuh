@@ -139,9 +139,20 @@ struct Discount {
     }
 };
 
+// Stores a sample's advantage, and adds it and the return to all sums.
+__device__ __forceinline__ void put_advantage(u32* records, const SmallRun& run, const Orders& orders, u32 sample,
+                                              float advantage, float value, Moments& sums) {
+    __stcg((float*)rest_at(records, run.n_rows, sample) + 3, advantage);
+    double target = advantage + value;
+    sums.returns[0] += target;
+    sums.returns[1] += target * target;
+    sums.advantages[0] += advantage;
+    sums.advantages[1] += (double)advantage * advantage;
+    if (MOMENTS_HERE) add_to_minibatches(sums, orders, sample, advantage);
+}
+
 // Generalised advantages of one row, by a warp whose lanes are steps: chunks of 32, from the last to the first. With LEAN,
-// where each warp has a row at most, up to four chunks go side by side, so that their loads and sums do not wait for each
-// other.
+// where rows are few, up to four chunks go side by side, so that their loads and sums do not wait for each other.
 __device__ __forceinline__ void row_advantages(u32* records, const SmallRun& run, Discount discount,
                                                const Orders& orders, u32 row, Moments& sums) {
     constexpr int CHUNKS = (N_STEPS + 31) / 32, AT_ONCE = !LEAN ? 1 : CHUNKS < 4 ? CHUNKS : 4;
@@ -196,16 +207,7 @@ __device__ __forceinline__ void row_advantages(u32* records, const SmallRun& run
             float value = __uint_as_float(now[i].z), sum = b[i] + c[i] * carry;
             carry = __shfl_sync(0xffffffffu, sum, 0);
             float advantage = COMPAT ? sum - value : sum;
-            if (t >= 0 && t < N_STEPS) {
-                __stcg((float*)rest((u32)t) + 3, advantage);
-                double target = advantage + value;
-                sums.returns[0] += target;
-                sums.returns[1] += target * target;
-                sums.advantages[0] += advantage;
-                sums.advantages[1] += (double)advantage * advantage;
-                if (MOMENTS_HERE)
-                    add_to_minibatches(sums, orders, (u32)t * run.n_rows + row, advantage);
-            }
+            if (t >= 0 && t < N_STEPS) put_advantage(records, run, orders, (u32)t * run.n_rows + row, advantage, value, sums);
         }
     }
 }
@@ -241,14 +243,7 @@ __device__ __forceinline__ void rows_advantages(u32* records, const SmallRun& ru
             carry = ended || end ? b : b + discount.decay * carry;
             following = value;
             float advantage = COMPAT ? carry - value : carry;
-            __stcg((float*)rest((u32)t) + 3, advantage);
-            double target = advantage + value;
-            sums.returns[0] += target;
-            sums.returns[1] += target * target;
-            sums.advantages[0] += advantage;
-            sums.advantages[1] += (double)advantage * advantage;
-            if (MOMENTS_HERE)
-                add_to_minibatches(sums, orders, (u32)t * run.n_rows + row, advantage);
+            put_advantage(records, run, orders, (u32)t * run.n_rows + row, advantage, value, sums);
         }
     }
 }

@@ -75,6 +75,7 @@ pub(super) fn sync_beside<T>(
     })
 }
 
+/// By more threads, the more there are.
 fn sync(folder: &Path, ended: &BTreeMap<usize, RunSummary>) -> Result<()> {
     let finished: Vec<_> = ended.values().filter(|run| run.error.is_none()).collect();
     let sync = |i: usize| {
