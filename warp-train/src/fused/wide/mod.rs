@@ -275,13 +275,15 @@ impl WideLearner {
 /// reads.
 #[derive(Clone, Copy)]
 enum Between {
+    Act,
     Outcome,
     SumObs,
-    Act,
 }
 
 impl Between {
-    const ALL: [Self; 3] = [Self::Outcome, Self::SumObs, Self::Act];
+    /// What takes longest comes first: its blocks are then spread evenly over multiprocessors that have nothing else to do.
+    /// Behind `Outcome`, whose blocks stay for a moment only, some multiprocessors get more of them than others.
+    const ALL: [Self; 3] = [Self::Act, Self::Outcome, Self::SumObs];
 
     /// Starts it before step `t`; the first policy has the environment count the step before it.
     fn start(
