@@ -6,11 +6,12 @@
 
 use crate::config::Config;
 use crate::draw::{Draw, Purpose};
-use crate::env::{Env, TableData};
+use crate::env::{Env, Table, TableData};
 use crate::error::{Error, Result};
-use crate::single::{GroupAction, Single};
+use crate::replica::Replica;
+use crate::single::{Ended, GroupAction, Single};
 use crate::space::Space;
-use crate::spec::GroupSpec;
+use crate::spec::{EnvSpec, GroupSpec};
 use crate::state::State;
 use std::sync::Arc;
 
@@ -28,186 +29,254 @@ const STEPS: u32 = 400;
 pub fn check_env<E: Env>(config: &E::Config, seed: u64) -> Result<()> {
     let env = Arc::new(E::new(config)?);
     check_declaration(&*env, config)?;
-    let mut beside = (0..REPLICAS)
-        .map(|replica| Single::<E>::replica(Arc::clone(&env), seed, replica))
-        .collect::<Result<Vec<_>>>()?;
-    check_reset(&env, seed)?;
+    check_replicas(
+        seed,
+        &|replica| Ok(Box::new(Single::<E>::replica(Arc::clone(&env), seed, replica)?)),
+        &|replica| Ok(Box::new(Single::<E>::replica(E::new(config)?, seed, replica)?)),
+    )
+}
+
+/// A replica of any environment, so that what is asked of it is compiled once for all of them.
+trait AnyReplica {
+    fn numbers(&self) -> &Replica;
+    fn numbers_mut(&mut self) -> &mut Replica;
+    fn reset(&mut self);
+    fn step(&mut self, actions: &[GroupAction]) -> Result<Ended>;
+    fn set_state_bits(&mut self, bits: &[u32]) -> Result<()>;
+    /// The number that its agent sees, if it sees one; its mask goes to `mask`.
+    fn number(&mut self, mask: &mut [u8]) -> Option<i32>;
+}
+
+impl<E: Env> AnyReplica for Single<E> {
+    fn numbers(&self) -> &Replica {
+        self.numbers()
+    }
+    fn numbers_mut(&mut self) -> &mut Replica {
+        self.numbers_mut()
+    }
+    fn reset(&mut self) {
+        self.reset();
+    }
+    fn step(&mut self, actions: &[GroupAction]) -> Result<Ended> {
+        self.step(actions)
+    }
+    fn set_state_bits(&mut self, bits: &[u32]) -> Result<()> {
+        self.set_state_bits(bits)
+    }
+    fn number(&mut self, mask: &mut [u8]) -> Option<i32> {
+        let mut number = None;
+        let env = self.shared();
+        self.edit(|state| {
+            number = env.number(state);
+            env.number_mask(state, mask);
+        });
+        number
+    }
+}
+
+/// Makes a replica by its number.
+type Make<'a> = &'a dyn Fn(u32) -> Result<Box<dyn AnyReplica>>;
+
+/// Replicas that share one environment value, and replicas that each have their own.
+fn check_replicas(seed: u64, shared: Make<'_>, alone: Make<'_>) -> Result<()> {
+    let mut beside = (0..REPLICAS).map(shared).collect::<Result<Vec<_>>>()?;
+    check_reset(&mut *shared(0)?, &mut *shared(0)?)?;
     // All replicas in step, sharing one environment value ...
     let mut traces = vec![Vec::new(); beside.len()];
     for step in 0..EPISODES * STEPS {
         for (replica, trace) in beside.iter_mut().zip(&mut traces) {
-            play(replica, seed, step, trace)?;
+            play(&mut **replica, seed, step, trace)?;
         }
     }
     // ... must do what each does alone, from the same seed.
     for (replica, trace) in (0..REPLICAS).zip(&traces) {
-        let mut alone = Single::<E>::replica(E::new(config)?, seed, replica)?;
+        let mut alone = alone(replica)?;
         let mut again = Vec::new();
-        (0..EPISODES * STEPS).try_for_each(|step| play(&mut alone, seed, step, &mut again))?;
+        (0..EPISODES * STEPS).try_for_each(|step| play(&mut *alone, seed, step, &mut again))?;
         if let Some(at) = trace.iter().zip(&again).position(|(a, b)| a != b) {
-            return broken::<E>(format!(
-                "replica {replica} with seed {seed} differs at trace element {at} when it is run \
-                 alone: state lies outside the declared fields"
-            ));
+            return broken(
+                &alone.numbers().spec.name,
+                format!(
+                    "replica {replica} with seed {seed} differs at trace element {at} when it is run \
+                     alone: state lies outside the declared fields"
+                ),
+            );
         }
     }
     Ok(())
 }
 
-fn broken<E: Env>(reason: String) -> Result<()> {
-    Err(Error::NonConforming { env: E::NAME.into(), reason })
+fn broken(env: &str, reason: String) -> Result<()> {
+    Err(Error::NonConforming { env: env.into(), reason })
 }
 
 fn check_declaration<E: Env>(env: &E, config: &E::Config) -> Result<()> {
     let spec = env.spec();
-    spec.validate()?;
-    if spec.name != E::NAME {
-        return broken::<E>(format!("its spec is named \"{}\"", spec.name));
-    }
+    check_name(E::NAME, &spec)?;
     let table = config.to_table();
     if E::Config::from_table(&table)?.to_table() != table {
-        return broken::<E>("its configuration changes when written and read back".into());
+        let reason = "its configuration changes when written and read back";
+        return broken(E::NAME, reason.into());
     }
-    for table in env.tables() {
+    check_tables(E::NAME, &env.tables())?;
+    check_width(E::OBSERVATION_WIDTH, E::State::SCALARS, &spec)?;
+    E::kernel().map_or(Ok(()), |kernel| kernel.validate())
+}
+
+fn check_name(name: &str, spec: &EnvSpec) -> Result<()> {
+    spec.validate()?;
+    if spec.name != name {
+        return broken(name, format!("its spec is named \"{}\"", spec.name));
+    }
+    Ok(())
+}
+
+fn check_tables(env: &str, tables: &[Table<'_>]) -> Result<()> {
+    for table in tables {
         let len = match table.data {
             TableData::F32(data) => data.len(),
             TableData::I32(data) => data.len(),
         };
         if table.shape.iter().product::<usize>() != len {
             let (name, shape) = (table.name, &table.shape);
-            return broken::<E>(format!("table \"{name}\" of shape {shape:?} has {len} elements"));
+            return broken(env, format!("table \"{name}\" of shape {shape:?} has {len} elements"));
         }
     }
-    let width = E::OBSERVATION_WIDTH;
+    Ok(())
+}
+
+/// `width`: the observation's, as the environment declares it to be compiled in; 0 where it does not.
+fn check_width(width: usize, of_scalars: bool, spec: &EnvSpec) -> Result<()> {
     let lone = spec.groups.len() == 1 && spec.groups[0].n_agents == 1;
-    if width != 0 && !(lone && E::State::SCALARS && spec.groups[0].observation_width() == width) {
-        return broken::<E>(format!(
-            "OBSERVATION_WIDTH = {width} needs a state of scalars and one agent that observes it"
-        ));
+    if width != 0 && !(lone && of_scalars && spec.groups[0].observation_width() == width) {
+        return broken(
+            &spec.name,
+            format!(
+                "OBSERVATION_WIDTH = {width} needs a state of scalars and one agent that observes it"
+            ),
+        );
     }
-    E::kernel().map_or(Ok(()), |kernel| kernel.validate())
+    Ok(())
 }
 
 /// Reset must write every field, whatever was there before.
-fn check_reset<E: Env>(env: &Arc<E>, seed: u64) -> Result<()> {
-    let mut clean = Single::<E>::new(Arc::clone(env), seed)?;
-    let mut soiled = Single::<E>::new(Arc::clone(env), seed)?;
-    let rubbish = vec![0x3f80_0001; clean.state_bits().len()];
-    soiled.set_state_bits_unobserved(&rubbish);
+fn check_reset(clean: &mut dyn AnyReplica, soiled: &mut dyn AnyReplica) -> Result<()> {
+    let rubbish = vec![0x3f80_0001; clean.numbers().state_bits().len()];
+    soiled.numbers_mut().set_state_bits(&rubbish);
     clean.reset();
     soiled.reset();
-    let (clean, soiled) = (clean.state_bits(), soiled.state_bits());
-    match clean.iter().zip(&soiled).position(|(a, b)| a != b) {
-        Some(at) => broken::<E>(format!("reset does not write state element {at}")),
+    let (clean, soiled) = (clean.numbers(), soiled.numbers());
+    match clean.state_bits().iter().zip(&soiled.state_bits()).position(|(a, b)| a != b) {
+        Some(at) => broken(&clean.spec.name, format!("reset does not write state element {at}")),
         None => Ok(()),
     }
 }
 
 /// One random step, every array checked; the trace collects all bits that came out.
-fn play<E: Env>(one: &mut Single<E>, seed: u64, step: u32, trace: &mut Vec<u32>) -> Result<()> {
-    let draw = Draw::new(seed, one.replica_index(), step, Purpose::RandomAction);
+fn play(one: &mut dyn AnyReplica, seed: u64, step: u32, trace: &mut Vec<u32>) -> Result<()> {
+    let before = one.numbers();
+    let draw = Draw::new(seed, before.index, step, Purpose::RandomAction);
     let mut first_agent = 0;
     let mut actions = Vec::new();
-    for (g, group) in one.spec().groups.iter().enumerate() {
-        actions.push(random_action(group, one.action_mask(g), &draw, first_agent));
+    for (group, mask) in before.spec.groups.iter().zip(&before.action_mask) {
+        actions.push(random_action(group, mask, &draw, first_agent));
         first_agent += group.n_agents as u32;
     }
-    let alive_before: Vec<Vec<u8>> =
-        (0..one.spec().groups.len()).map(|g| one.alive(g).to_vec()).collect();
+    let alive_before = before.alive.clone();
     let ended = one.step(&actions)?;
-    check_arrays(one, &alive_before)?;
+    check_arrays(one.numbers(), &alive_before)?;
     check_number(one)?;
-    trace.extend(one.state_bits());
-    for g in 0..one.spec().groups.len() {
-        trace.extend(one.obs(g).iter().chain(one.reward(g)).map(|x| x.to_bits()));
+    let now = one.numbers();
+    trace.extend(now.state_bits());
+    for (obs, reward) in now.obs.iter().zip(&now.reward) {
+        trace.extend(obs.iter().chain(reward).map(|x| x.to_bits()));
     }
     check_observe(one)?;
-    if one.timestep() > one.spec().time_limit.steps {
-        return broken::<E>(format!("an episode lasts {} steps", one.timestep()));
+    let Replica { timestep, spec, .. } = one.numbers();
+    if *timestep > spec.time_limit.steps {
+        return broken(&spec.name, format!("an episode lasts {timestep} steps"));
     }
-    if ended.terminated || ended.truncated || one.timestep() == STEPS {
+    if ended.terminated || ended.truncated || *timestep == STEPS {
         one.reset();
     }
     Ok(())
 }
 
-fn check_arrays<E: Env>(one: &Single<E>, alive_before: &[Vec<u8>]) -> Result<()> {
-    let step = one.timestep();
-    for (g, group) in one.spec().groups.iter().enumerate() {
+fn check_arrays(one: &Replica, alive_before: &[Vec<u8>]) -> Result<()> {
+    let (step, env) = (one.timestep, &one.spec.name);
+    for (g, group) in one.spec.groups.iter().enumerate() {
         let name = &group.name;
-        for (agent, obs) in one.obs(g).chunks(group.observation_width().max(1)).enumerate() {
+        for (agent, obs) in one.obs[g].chunks(group.observation_width().max(1)).enumerate() {
             if !obs.iter().all(|x| x.is_finite()) || !group.observation.contains_flat(obs) {
-                return broken::<E>(format!(
-                    "step {step}: {name} {agent} observes {obs:?}, which is outside its space, \
+                return broken(
+                    env,
+                    format!(
+                        "step {step}: {name} {agent} observes {obs:?}, which is outside its space, \
                      infinite or not written"
-                ));
+                    ),
+                );
             }
         }
-        if let Some(reward) = one.reward(g).iter().find(|r| !r.is_finite()) {
-            return broken::<E>(format!("step {step}: group {name} has the reward {reward}"));
+        if let Some(reward) = one.reward[g].iter().find(|r| !r.is_finite()) {
+            return broken(env, format!("step {step}: group {name} has the reward {reward}"));
         }
-        if let Some(bit) = one.action_mask(g).iter().find(|bit| **bit > 1) {
-            return broken::<E>(format!("step {step}: group {name} has the mask byte {bit}"));
+        if let Some(bit) = one.action_mask[g].iter().find(|bit| **bit > 1) {
+            return broken(env, format!("step {step}: group {name} has the mask byte {bit}"));
         }
-        for (agent, mask) in one.action_mask(g).chunks(group.mask_width().max(1)).enumerate() {
+        for (agent, mask) in one.action_mask[g].chunks(group.mask_width().max(1)).enumerate() {
             let mut rest = mask;
             for size in group.action.head_sizes() {
                 let (head, others) = rest.split_at(size);
                 if !head.contains(&1) {
-                    return broken::<E>(format!("step {step}: {name} {agent} has no action left"));
+                    return broken(env, format!("step {step}: {name} {agent} has no action left"));
                 }
                 rest = others;
             }
         }
-        for (agent, (now, before)) in one.alive(g).iter().zip(&alive_before[g]).enumerate() {
+        for (agent, (now, before)) in one.alive[g].iter().zip(&alive_before[g]).enumerate() {
             if now > before {
-                return broken::<E>(format!(
-                    "step {step}: {name} {agent} went from {before} to {now} in alive"
-                ));
+                return broken(
+                    env,
+                    format!("step {step}: {name} {agent} went from {before} to {now} in alive"),
+                );
             }
         }
     }
-    match one.statistics().iter().find(|s| !s.is_finite()) {
-        Some(value) => broken::<E>(format!("step {step}: a statistic is {value}")),
+    match one.statistics.iter().find(|s| !s.is_finite()) {
+        Some(value) => broken(env, format!("step {step}: a statistic is {value}")),
         None => Ok(()),
     }
 }
 
 /// A number says what its one-hot form and its mask say.
-fn check_number<E: Env>(one: &mut Single<E>) -> Result<()> {
-    let mut mask = one.action_mask(0).to_vec();
-    mask.fill(u8::MAX);
-    let mut number = None;
-    let env = one.shared();
-    one.edit(|state| {
-        number = env.number(state);
-        env.number_mask(state, &mut mask);
-    });
-    let Some(number) = number else { return Ok(()) };
-    let shown = one.obs(0).iter().position(|x| *x == 1.0);
+fn check_number(one: &mut dyn AnyReplica) -> Result<()> {
+    let mut mask = vec![u8::MAX; one.numbers().action_mask[0].len()];
+    let Some(number) = one.number(&mut mask) else { return Ok(()) };
+    let Replica { spec, obs, action_mask, .. } = one.numbers();
+    let shown = obs[0].iter().position(|x| *x == 1.0);
     if usize::try_from(number).ok() != shown {
-        return broken::<E>(format!("number is {number}, but observe shows {shown:?}"));
+        return broken(&spec.name, format!("number is {number}, but observe shows {shown:?}"));
     }
-    if mask != one.action_mask(0) {
-        let shown = one.action_mask(0);
-        return broken::<E>(format!("number_mask is {mask:?}, but observe shows {shown:?}"));
+    if mask != action_mask[0] {
+        let shown = &action_mask[0];
+        return broken(&spec.name, format!("number_mask is {mask:?}, but observe shows {shown:?}"));
     }
     Ok(())
 }
 
 /// A second look at the same state must show the same.
-fn check_observe<E: Env>(one: &mut Single<E>) -> Result<()> {
-    let groups = one.spec().groups.len();
-    let seen: Vec<Vec<f32>> = (0..groups).map(|g| one.obs(g).to_vec()).collect();
-    let bits = one.state_bits();
+fn check_observe(one: &mut dyn AnyReplica) -> Result<()> {
+    let seen = one.numbers().obs.clone();
+    let bits = one.numbers().state_bits();
     one.set_state_bits(&bits)?;
-    let same = (0..groups)
-        .all(|g| one.obs(g).iter().zip(&seen[g]).all(|(a, b)| a.to_bits() == b.to_bits()));
+    let Replica { spec, obs, .. } = one.numbers();
+    let same =
+        obs.iter().flatten().zip(seen.iter().flatten()).all(|(a, b)| a.to_bits() == b.to_bits());
     if same {
-        Ok(())
-    } else {
-        broken::<E>("a second call of observe on the same state writes something else".into())
+        return Ok(());
     }
+    let reason = "a second call of observe on the same state writes something else";
+    broken(&spec.name, reason.into())
 }
 
 /// A random action of every agent of a group, within its mask; Box bounds beyond 10 count as 10.

@@ -1,5 +1,6 @@
 //! Dimensions of rows: numbers, and names that `Env::dims` gives a size.
 
+use crate::error::{Error, Result};
 use crate::state::Field;
 
 /// The size of a dimension of a row: its own if it is a number, else the one that `dims` has for it.
@@ -7,6 +8,21 @@ use crate::state::Field;
 pub fn dim_size(dims: &[(&'static str, usize)], dim: &str) -> Option<usize> {
     let named = || dims.iter().find(|(name, _)| *name == dim).map(|(_, size)| *size);
     dim_number(dim).or_else(named)
+}
+
+/// The size of one replica's part of `field` in elements, by the dimensions that environment `env` has.
+///
+/// # Errors
+/// A symbolic dimension that `Env::dims` does not name.
+pub fn field_len(env: &str, dims: &[(&'static str, usize)], field: &Field) -> Result<usize> {
+    let mut len = 1;
+    for dim in field.dims {
+        len *= dim_size(dims, dim).ok_or_else(|| Error::InvalidSpec {
+            env: env.into(),
+            reason: format!("state field \"{}\" has the unknown dimension \"{dim}\"", field.name),
+        })?;
+    }
+    Ok(len)
 }
 
 /// The size of a dimension that is a number, written as Rust writes it; `None` for a name.

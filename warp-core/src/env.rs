@@ -6,7 +6,6 @@
 //! nothing else writes.
 
 use crate::config::Config;
-use crate::dimension::dim_size;
 use crate::draw::Draw;
 use crate::error::Result;
 use crate::kernel::Kernel;
@@ -195,22 +194,4 @@ pub trait Env: Send + Sync + Sized + 'static {
         draw: &mut Draw,
         out: &mut StepOut<'_>,
     );
-}
-
-/// The size of one replica's part of `field`, in elements.
-///
-/// # Errors
-/// A symbolic dimension that [`Env::dims`] does not name.
-pub fn field_len<E: Env>(env: &E, field: &crate::Field) -> Result<usize> {
-    let dims = env.dims();
-    field
-        .dims
-        .iter()
-        .map(|dim| dim_size(&dims, dim).ok_or_else(|| unknown_dim::<E>(field, dim)))
-        .product()
-}
-
-fn unknown_dim<E: Env>(field: &crate::Field, dim: &str) -> crate::Error {
-    let reason = format!("state field \"{}\" has the unknown dimension \"{dim}\"", field.name);
-    crate::Error::InvalidSpec { env: E::NAME.into(), reason }
 }

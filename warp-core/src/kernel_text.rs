@@ -34,21 +34,51 @@ pub const HOST_SHIM: &str = include_str!("host_shim.h");
 /// The whole C text of an environment, its body included.
 #[must_use]
 pub fn kernel_text<E: Env>(env: &E, kernel: &Kernel) -> String {
-    let spec = env.spec();
-    let mut text = String::from(INCLUDES);
-    text += &declare::<E::Params, E::State>(&env.dims());
-    let _ = writeln!(text, "typedef {} Params;", <E::Params as Record>::NAME);
-    let _ = writeln!(text, "typedef {} State;", <E::State as Record>::NAME);
-    let _ = writeln!(text, "enum {{ N_GROUPS = {} }};", spec.groups.len());
-    let tables = env.tables().iter().map(|t| (t.name, c_type(&t.data))).collect::<Vec<_>>();
-    table_structs(&mut text, &tables);
-    text += GROUP_STRUCTS;
-    constants(&mut text, &spec, <E::State as State>::SCALARS);
-    lengths(&mut text, &spec, &env.tables());
-    let _ = writeln!(text, "#line 1 \"{}\"\n{}", kernel.file, kernel.text);
-    text += "#line 1 \"environment.cuh\"\n";
-    baked_env(&mut text, &env.params().to_bits(), <E::Params as Record>::FIELDS, &tables);
-    text
+    let surroundings = Surroundings {
+        declared: declare::<E::Params, E::State>(&env.dims()),
+        params: (<E::Params as Record>::NAME, <E::Params as Record>::FIELDS),
+        bits: env.params().to_bits(),
+        state: <E::State as Record>::NAME,
+        scalars: <E::State as State>::SCALARS,
+        spec: env.spec(),
+        tables: env.tables(),
+    };
+    surroundings.text(kernel)
+}
+
+/// What an environment says of itself, whatever its type.
+struct Surroundings<'a> {
+    /// Parameters and state as C structs.
+    declared: String,
+    /// The name of the parameters' type, and their fields.
+    params: (&'static str, &'static [crate::state::Field]),
+    bits: Vec<u32>,
+    /// The name of the state's type.
+    state: &'static str,
+    scalars: bool,
+    spec: EnvSpec,
+    tables: Vec<Table<'a>>,
+}
+
+impl Surroundings<'_> {
+    /// The whole text, with the body of `kernel`.
+    fn text(self, kernel: &Kernel) -> String {
+        let Self { declared, params, bits, state, scalars, spec, tables } = self;
+        let mut text = String::from(INCLUDES);
+        text += &declared;
+        let _ = writeln!(text, "typedef {} Params;", params.0);
+        let _ = writeln!(text, "typedef {state} State;");
+        let _ = writeln!(text, "enum {{ N_GROUPS = {} }};", spec.groups.len());
+        let typed = tables.iter().map(|t| (t.name, c_type(&t.data))).collect::<Vec<_>>();
+        table_structs(&mut text, &typed);
+        text += GROUP_STRUCTS;
+        constants(&mut text, &spec, scalars);
+        lengths(&mut text, &spec, &tables);
+        let _ = writeln!(text, "#line 1 \"{}\"\n{}", kernel.file, kernel.text);
+        text += "#line 1 \"environment.cuh\"\n";
+        baked_env(&mut text, &bits, params.1, &typed);
+        text
+    }
 }
 
 const INCLUDES: &str =

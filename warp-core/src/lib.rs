@@ -13,6 +13,7 @@ pub mod kernel;
 pub mod kernel_text;
 pub mod math;
 pub mod philox;
+mod replica;
 pub mod single;
 pub mod space;
 pub mod spec;

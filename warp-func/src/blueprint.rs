@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::executor::starts::fields;
 use crate::pool::StateField;
 use warp_core::kernel_text::kernel_text;
-use warp_core::{DType, Env, EnvSpec, Layout, TableData};
+use warp_core::{DType, Env, EnvSpec, Layout, Table, TableData};
 
 /// An environment with its configuration, as data.
 #[derive(Debug, Clone)]
@@ -51,13 +51,6 @@ impl Blueprint {
     /// # Errors
     /// A state field with an unknown dimension, or a CUDA body without its three functions.
     pub fn new<E: Env>(env: &E) -> Result<Self> {
-        let table = |table: &warp_core::Table<'_>| {
-            let (dtype, bits) = match table.data {
-                TableData::F32(data) => (DType::F32, data.iter().map(|v| v.to_bits()).collect()),
-                TableData::I32(data) => (DType::I32, data.iter().map(|v| *v as u32).collect()),
-            };
-            SharedTable { name: table.name, dtype, shape: table.shape.clone(), bits }
-        };
         let body = match E::kernel() {
             Some(kernel) => {
                 kernel.validate()?;
@@ -70,8 +63,19 @@ impl Blueprint {
             name: E::NAME,
             spec: env.spec(),
             fields: fields(env)?,
-            tables: env.tables().iter().map(table).collect(),
+            tables: shared(&env.tables()),
             body,
         })
     }
+}
+
+fn shared(tables: &[Table<'_>]) -> Vec<SharedTable> {
+    let table = |table: &Table<'_>| {
+        let (dtype, bits) = match table.data {
+            TableData::F32(data) => (DType::F32, data.iter().map(|v| v.to_bits()).collect()),
+            TableData::I32(data) => (DType::I32, data.iter().map(|v| *v as u32).collect()),
+        };
+        SharedTable { name: table.name, dtype, shape: table.shape.clone(), bits }
+    };
+    tables.iter().map(table).collect()
 }

@@ -17,24 +17,29 @@ const STEPS: u32 = 160;
 /// # Errors
 /// The first thing that is wrong, with its place.
 pub fn check_vec_env<E: Env>(config: &E::Config, seed: u64) -> Result<()> {
+    check_executor(seed, &|options| Ok(Box::new(CpuVecEnv::new(E::new(config)?, options)?)))
+}
+
+/// The same of whatever `make` makes.
+fn check_executor(seed: u64, make: &dyn Fn(VecOptions) -> Result<Box<dyn VecEnv>>) -> Result<()> {
     let make = |n_envs, threads, first_replica| {
-        let options = VecOptions { n_envs, seed, threads, first_replica, ..VecOptions::default() };
-        CpuVecEnv::new(E::new(config)?, options)
+        make(VecOptions { n_envs, seed, threads, first_replica, ..VecOptions::default() })
     };
     let mut one = make(REPLICAS, 1, 0)?;
     let mut two = make(REPLICAS, 2, 0)?;
+    let env = &one.spec().name.clone();
     let last = REPLICAS - 1;
     let mut tail = make(1, 1, last as u32)?;
     for step in 0..STEPS {
         for envs in [&mut one, &mut two, &mut tail] {
-            random_actions(envs, seed, step)?;
+            random_actions(&mut **envs, seed, step)?;
             envs.step()?;
         }
-        check_flags(&one)?;
-        let (a, b) = (all_bits(&one, 0..REPLICAS), all_bits(&two, 0..REPLICAS));
-        compare::<E>(step, "1 and 2 threads", &a, &b)?;
-        let (a, b) = (all_bits(&one, last..REPLICAS), all_bits(&tail, 0..1));
-        compare::<E>(step, "a replica among others and alone", &a, &b)?;
+        check_flags(&*one)?;
+        let (a, b) = (all_bits(&*one, 0..REPLICAS), all_bits(&*two, 0..REPLICAS));
+        compare(env, step, "1 and 2 threads", &a, &b)?;
+        let (a, b) = (all_bits(&*one, last..REPLICAS), all_bits(&*tail, 0..1));
+        compare(env, step, "a replica among others and alone", &a, &b)?;
     }
     Ok(())
 }
@@ -43,7 +48,8 @@ fn broken(env: &str, reason: String) -> Result<()> {
     Err(Error::NonConforming { env: env.into(), reason })
 }
 
-fn compare<E: Env>(
+fn compare(
+    env: &str,
     step: u32,
     what: &str,
     a: &[(String, Vec<u32>)],
@@ -52,7 +58,7 @@ fn compare<E: Env>(
     for ((name, a), (_, b)) in a.iter().zip(b) {
         if let Some(at) = a.iter().zip(b).position(|(x, y)| x != y) {
             return broken(
-                E::NAME,
+                env,
                 format!(
                     "step {step}: with {what}, {name}[{at}] has the bits {:#x} and {:#x}",
                     a[at], b[at]

@@ -2,13 +2,14 @@
 #![expect(unsafe_code, reason = "shards write disjoint rows of shared arrays from several threads")]
 
 use super::shard::ShardRunner;
+use crate::episodes::EpisodeTotals;
 use crate::thread_pool::ThreadPool;
 use crate::vec_env::{ArrayIds, VecOptions};
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
-use warp_core::{Bits, DType, Env, EnvSpec, FieldSource, State};
+use warp_core::{Bits, DType, Env, EnvSpec, Field, FieldSource, State};
 use warp_data::{Array, ArrayId, Element, Store};
 
 /// Replicas per shard at least: a multiple of the vector path's chunk.
@@ -79,13 +80,17 @@ pub(crate) struct FieldColumn {
 }
 
 /// The columns of a state: as many as it has fields, and of their types.
-pub(crate) fn field_columns<S: State>(store: &Store, ids: &[ArrayId]) -> Vec<FieldColumn> {
+pub(crate) fn field_columns(
+    store: &Store,
+    ids: &[ArrayId],
+    declared: &[Field],
+) -> Vec<FieldColumn> {
     let column = |id: &ArrayId| {
         let array = store.array(*id).clone();
         let (row, rows) = (array.row_len(), array.shape()[0]);
         FieldColumn { bits: Column { first: array.as_ptr().cast(), row, rows, _array: array } }
     };
-    let declared = S::FIELDS.iter().map(|field| field.dtype);
+    let declared = declared.iter().map(|field| field.dtype);
     let planned = ids.iter().map(|id| store.array(*id).dtype());
     assert!(planned.eq(declared), "a state's arrays are planned from its declaration");
     ids.iter().map(column).collect()
@@ -169,6 +174,18 @@ impl<'a, S: State> FieldSource<'a> for RowSource<'a, S> {
     }
 }
 
+/// The replicas of every shard.
+fn cut(spec: &EnvSpec, options: &VecOptions) -> Vec<Range<usize>> {
+    // Of a part: its shards are cut as if there were no other.
+    let n = options.n_envs / options.parts;
+    // Environments with many agents are worth a thread each.
+    let least = if spec.n_agents() > 4 { 1 } else { SHARD_REPLICAS };
+    let size = n.div_ceil(MAX_SHARDS).next_multiple_of(least);
+    let shard = |first: usize, part: usize| part * n + first..part * n + (first + size).min(n);
+    let of_part = |part| (0..n).step_by(size).map(move |first| shard(first, part));
+    (0..options.parts).flat_map(of_part).collect()
+}
+
 /// The shards, each worked on by one thread at a time.
 #[derive(Debug)]
 pub(super) struct Shards<E: Env> {
@@ -187,22 +204,12 @@ impl<E: Env> Shards<E> {
         store: &Store,
         ids: &ArrayIds,
     ) -> Self {
-        // Of a part: its shards are cut as if there were no other.
-        let n = options.n_envs / options.parts;
-        // Environments with many agents are worth a thread each.
-        let least = if spec.n_agents() > 4 { 1 } else { SHARD_REPLICAS };
-        let size = n.div_ceil(MAX_SHARDS).next_multiple_of(least);
-        let runner = |first: usize, part: usize| {
-            let replicas = part * n + first..part * n + (first + size).min(n);
-            UnsafeCell::new(ShardRunner::new(env, spec, options, store, ids, replicas))
-        };
-        let of_part = |part| (0..n).step_by(size).map(move |first| runner(first, part));
-        Self { shards: (0..options.parts).flat_map(of_part).collect(), parts: options.parts }
-    }
-
-    /// Which part of the replicas shard number `index` belongs to.
-    pub(super) fn part(&self, index: usize) -> usize {
-        index / (self.shards.len() / self.parts)
+        let mut shards = Vec::new();
+        for replicas in cut(spec, options) {
+            let runner = ShardRunner::new(env, spec, options, store, ids, replicas);
+            shards.push(UnsafeCell::new(runner));
+        }
+        Self { shards, parts: options.parts }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -223,8 +230,13 @@ impl<E: Env> Shards<E> {
         });
     }
 
-    /// Runs `work` on every shard in order, on this thread.
-    pub(super) fn each_in_order(&mut self, mut work: impl FnMut(&mut ShardRunner<E>)) {
-        self.shards.iter_mut().for_each(|shard| work(shard.get_mut()));
+    /// Counts of episodes of the shards of each part, in order, merged with what `parts` holds, and cleared.
+    pub(super) fn take_episodes(&mut self, parts: &mut [EpisodeTotals]) {
+        let of_part = self.shards.len() / self.parts;
+        for (index, shard) in self.shards.iter_mut().enumerate() {
+            let episodes = &mut shard.get_mut().episodes;
+            parts[(index / of_part).min(parts.len() - 1)].merge(episodes);
+            episodes.clear();
+        }
     }
 }

@@ -20,7 +20,12 @@ pub(super) struct GroupColumns {
 }
 
 impl GroupColumns {
-    pub(super) fn new(store: &Store, ids: &ArrayIds, spec: &EnvSpec, g: usize) -> Self {
+    /// Those of every group.
+    pub(super) fn of_all(store: &Store, ids: &ArrayIds, spec: &EnvSpec) -> Vec<Self> {
+        (0..spec.groups.len()).map(|g| Self::new(store, ids, spec, g)).collect()
+    }
+
+    fn new(store: &Store, ids: &ArrayIds, spec: &EnvSpec, g: usize) -> Self {
         let boxed = matches!(spec.groups[g].action, Space::Box { .. });
         Self {
             obs: Column::new(store, ids.obs[g]),

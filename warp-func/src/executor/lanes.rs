@@ -27,14 +27,12 @@ pub(crate) enum FastPath {
 
 impl FastPath {
     /// Whether an environment is small and plain enough.
-    pub(crate) fn for_env<E: Env>(spec: &EnvSpec) -> Option<FastPath> {
+    fn of_spec(spec: &EnvSpec) -> Option<FastPath> {
         let group = &spec.groups[0];
-        let small = E::State::SCALARS && E::State::FIELDS.len() <= MAX_FIELDS;
-        let seen = E::OBSERVATION_WIDTH > 0 && E::OBSERVATION_WIDTH <= MAX_WIDTH;
         let lone = spec.groups.len() == 1 && group.n_agents == 1 && !group.mortal;
         let plain = spec.statistics.is_empty() && spec.global_observation.is_none();
         let one = group.mask_width() == 0 && group.action.action_width() == 1;
-        if !(small && seen && lone && plain && one) {
+        if !(lone && plain && one) {
             return None;
         }
         match group.action {
@@ -42,6 +40,17 @@ impl FastPath {
             _ => Some(FastPath::Discrete),
         }
     }
+
+    /// The same of one whose numbers have a place in a tile.
+    pub(super) fn of<E: Env>(spec: &EnvSpec) -> Option<FastPath> {
+        if const { fits_tile::<E>() } { Self::of_spec(spec) } else { None }
+    }
+}
+
+/// Whether states and observations of an environment have a place in a tile.
+const fn fits_tile<E: Env>() -> bool {
+    let state = E::State::SCALARS && E::State::FIELDS.len() <= MAX_FIELDS;
+    state && E::OBSERVATION_WIDTH > 0 && E::OBSERVATION_WIDTH <= MAX_WIDTH
 }
 
 /// A step of a shard's bodies, all replicas of it.
@@ -64,10 +73,15 @@ pub(super) fn step<E: Env>(shard: &mut ShardRunner<E>, fast: Option<FastPath>) {
 
 #[inline(always)]
 fn step_any<E: Env>(shard: &mut ShardRunner<E>, fast: Option<FastPath>) {
-    match fast {
-        None => shard.step_all_rows(),
-        Some(FastPath::Discrete) => step_tiles::<E, true>(shard),
-        Some(FastPath::Continuous) => step_tiles::<E, false>(shard),
+    // A constant, so that the bodies of larger environments are not compiled for tiles.
+    if const { fits_tile::<E>() } {
+        match fast {
+            None => shard.step_all_rows(),
+            Some(FastPath::Discrete) => step_tiles::<E, true>(shard),
+            Some(FastPath::Continuous) => step_tiles::<E, false>(shard),
+        }
+    } else {
+        shard.step_all_rows();
     }
 }
 

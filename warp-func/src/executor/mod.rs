@@ -47,8 +47,7 @@ impl<E: Env> CpuVecEnv<E> {
         options.check()?;
         let spec = env.spec();
         spec.validate()?;
-        let pool_rows = starts::pool_rows(&env, &options)?;
-        let (plan, ids) = plan::plan(&env, &spec, options.n_envs, pool_rows)?;
+        let (plan, ids) = plan::plan(&env, &spec, &options)?;
         let mut store = plan.allocate()?;
         starts::fill_pool(&env, &options, store.edit(), &ids);
         let totals = EpisodeTotals::new(spec.groups.len(), spec.statistics.len());
@@ -120,25 +119,14 @@ impl<E: Env> VecEnv for CpuVecEnv<E> {
 
     fn take_episodes(&mut self) -> EpisodeTotals {
         self.totals.clear();
-        let Self { shards, totals, .. } = self;
-        shards.each_in_order(|shard| {
-            totals.merge(&shard.episodes);
-            shard.episodes.clear();
-        });
+        self.shards.take_episodes(std::slice::from_mut(&mut self.totals));
         self.totals.clone()
     }
 
     fn take_episodes_of_parts(&mut self) -> Vec<EpisodeTotals> {
         self.totals.clear();
         let mut parts = vec![self.totals.clone(); self.options.parts];
-        let shards = &mut self.shards;
-        let of: Vec<usize> = (0..shards.len()).map(|index| shards.part(index)).collect();
-        let mut of = of.into_iter();
-        shards.each_in_order(|shard| {
-            let part = of.next().unwrap_or_default();
-            parts[part].merge(&shard.episodes);
-            shard.episodes.clear();
-        });
+        self.shards.take_episodes(&mut parts);
         parts
     }
 }

@@ -1,20 +1,21 @@
 //! Which arrays an environment needs: one per state field, the rest as in [`ArrayIds`].
 
-use super::starts::fields;
+use super::starts::{fields, pool_rows};
 use crate::error::Result;
 use crate::pool::StateField;
-use crate::vec_env::ArrayIds;
+use crate::vec_env::{ArrayIds, VecOptions};
 use warp_core::{DType, Env, EnvSpec, GroupSpec, Space};
 use warp_data::{ArrayId, Plan};
 
-/// The arrays of `n` replicas and of a reset pool of `pool_rows` (0: none), not yet allocated.
+/// The arrays of an environment's replicas, and of their reset pool if there is one, not yet allocated.
 pub(crate) fn plan<E: Env>(
     env: &E,
     spec: &EnvSpec,
-    n: usize,
-    pool_rows: usize,
+    options: &VecOptions,
 ) -> Result<(Plan, ArrayIds)> {
-    declare(spec, n, &fields(env)?, pool_rows)
+    let fields = fields(env)?;
+    let pool_rows = pool_rows(&spec.name, &fields, options)?;
+    declare(spec, options.n_envs, &fields, pool_rows)
 }
 
 impl ArrayIds {

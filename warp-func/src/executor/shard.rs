@@ -9,8 +9,8 @@ use crate::vec_env::{ArrayIds, VecOptions};
 use std::ops::Range;
 use std::sync::Arc;
 use warp_core::{
-    Actions, Draw, Env, EnvSpec, Groups, LimitEnds, MAX_GROUPS, Observation, Purpose, StepOut,
-    TimeLimit,
+    Actions, Draw, Env, EnvSpec, Groups, LimitEnds, MAX_GROUPS, Observation, Purpose, Record,
+    StepOut, TimeLimit,
 };
 use warp_data::{Element, Store};
 
@@ -54,10 +54,8 @@ impl<E: Env> ShardRunner<E> {
             seed: options.seed,
             first_replica: options.first_replica,
             episodes: EpisodeTotals::new(spec.groups.len(), spec.statistics.len()),
-            fields: field_columns::<E::State>(store, &ids.state),
-            groups: (0..spec.groups.len())
-                .map(|g| GroupColumns::new(store, ids, spec, g))
-                .collect(),
+            fields: field_columns(store, &ids.state, <E::State as Record>::FIELDS),
+            groups: GroupColumns::of_all(store, ids, spec),
             terminated: Column::new(store, ids.terminated),
             truncated: Column::new(store, ids.truncated),
             episode_length: Column::new(store, ids.episode_length),
@@ -66,8 +64,8 @@ impl<E: Env> ShardRunner<E> {
             global_obs: ids.global_obs.map(|id| Column::new(store, id)),
             time_limit: spec.time_limit,
             auto_reset: options.auto_reset,
-            starts: Starts::new::<E::State>(options, store, ids),
-            fast: lanes::FastPath::for_env::<E>(spec),
+            starts: Starts::new(options, store, ids, <E::State as Record>::FIELDS),
+            fast: lanes::FastPath::of::<E>(spec),
         }
     }
 

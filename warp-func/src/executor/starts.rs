@@ -2,9 +2,9 @@
 
 use super::columns::{FieldColumn, field_columns, put, view};
 use crate::error::{Error, Result};
-use crate::pool::{PoolSource, StateField};
+use crate::pool::{PoolSource, ResetPool, StateField};
 use crate::vec_env::{ArrayIds, Start, VecOptions};
-use warp_core::{DType, Draw, Env, Purpose, State};
+use warp_core::{DType, Draw, Env, Field, Purpose, Record};
 use warp_data::{Store, StoreMut};
 
 /// Rows of a pool are drawn as of this step of the run, which no run reaches: they share no draw
@@ -23,12 +23,17 @@ pub(super) enum Starts {
 }
 
 impl Starts {
-    pub(super) fn new<S: State>(options: &VecOptions, store: &Store, ids: &ArrayIds) -> Self {
+    pub(super) fn new(
+        options: &VecOptions,
+        store: &Store,
+        ids: &ArrayIds,
+        state: &[Field],
+    ) -> Self {
         match options.start {
             Start::Fresh => Starts::Fresh,
             Start::Fixed => Starts::Fixed(seed(options)),
             Start::Pool => Starts::Pool {
-                fields: field_columns::<S>(store, &ids.pool),
+                fields: field_columns(store, &ids.pool, state),
                 // Checked when the executor was built.
                 rows: options.pool.rows() as u32,
             },
@@ -49,13 +54,12 @@ fn seed(options: &VecOptions) -> u64 {
 }
 
 /// How many rows of a pool the arrays of an environment must have room for; 0 without a pool.
-pub(crate) fn pool_rows<E: Env>(env: &E, options: &VecOptions) -> Result<usize> {
+pub(super) fn pool_rows(env: &str, fields: &[StateField], options: &VecOptions) -> Result<usize> {
     if options.start != Start::Pool {
         return Ok(0);
     }
-    let fields = fields(env)?;
     if let PoolSource::Given(pool) = &options.pool {
-        pool.check(E::NAME, &fields)?;
+        pool.check(env, fields)?;
     }
     let rows = options.pool.rows();
     let invalid = |reason: &str| {
@@ -76,46 +80,56 @@ pub(crate) fn pool_rows<E: Env>(env: &E, options: &VecOptions) -> Result<usize> 
 
 /// The fields of an environment's state, their dimensions resolved.
 pub(crate) fn fields<E: Env>(env: &E) -> Result<Vec<StateField>> {
-    let dims = env.dims();
-    let size = |dim: &&str| warp_core::dimension::dim_size(&dims, dim).unwrap_or(0);
-    let field = |field: &warp_core::Field| {
-        warp_core::env::field_len(env, field)?;
+    resolved(E::NAME, &env.dims(), <E::State as Record>::FIELDS)
+}
+
+fn resolved(
+    env: &str,
+    dims: &[(&'static str, usize)],
+    fields: &[Field],
+) -> Result<Vec<StateField>> {
+    let size = |dim: &&str| warp_core::dimension::dim_size(dims, dim).unwrap_or(0);
+    let field = |field: &Field| {
+        warp_core::dimension::field_len(env, dims, field)?;
         let dims = field.dims.iter().map(size).collect();
         Ok(StateField { name: field.name, dtype: field.dtype, dims })
     };
-    <E::State as warp_core::Record>::FIELDS.iter().map(field).collect()
+    fields.iter().map(field).collect()
 }
 
 /// Puts the rows into the pool's arrays.
 pub(crate) fn fill_pool<E: Env>(
     env: &E,
     options: &VecOptions,
-    mut store: StoreMut<'_>,
+    store: StoreMut<'_>,
     ids: &ArrayIds,
 ) {
     if let PoolSource::Given(pool) = &options.pool {
-        for id in &ids.pool {
-            let array = store.array(*id);
-            let name = array.name().strip_prefix("pool.").unwrap_or_default();
-            let bits = pool.bits(name);
-            match array.dtype() {
-                DType::F32 => write(store.slice_mut(*id), bits.map(f32::from_bits)),
-                DType::I32 => write(store.slice_mut(*id), bits.map(|bits| bits as i32)),
-                DType::U32 => write(store.slice_mut(*id), bits),
-                DType::U8 => {}
-            }
-        }
-        return;
+        return copy_pool(pool, store, ids);
     }
     if ids.pool.is_empty() {
         return;
     }
-    let fields = field_columns::<E::State>(&store, &ids.pool);
+    let fields = field_columns(&store, &ids.pool, <E::State as Record>::FIELDS);
     for row in 0..options.pool.rows() {
         let mut draw = Draw::new(seed(options), row as u32, BEFORE_THE_RUN, Purpose::Reset);
         let mut state = view::<E::State>(&fields, row);
         env.reset(&mut state, &mut draw);
         put::<E::State>(&fields, row, state);
+    }
+}
+
+fn copy_pool(pool: &ResetPool, mut store: StoreMut<'_>, ids: &ArrayIds) {
+    for id in &ids.pool {
+        let array = store.array(*id);
+        let name = array.name().strip_prefix("pool.").unwrap_or_default();
+        let bits = pool.bits(name);
+        match array.dtype() {
+            DType::F32 => write(store.slice_mut(*id), bits.map(f32::from_bits)),
+            DType::I32 => write(store.slice_mut(*id), bits.map(|bits| bits as i32)),
+            DType::U32 => write(store.slice_mut(*id), bits),
+            DType::U8 => {}
+        }
     }
 }
 

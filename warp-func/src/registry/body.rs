@@ -48,8 +48,7 @@ impl<E: Env> Kind for Body<E> {
         use crate::executor::{plan, starts};
         let env = Self::build(&Self::config(config)?)?;
         let blueprint = Blueprint::new(&env)?;
-        let pool_rows = starts::pool_rows(&env, options)?;
-        let (plan, ids) = plan::plan(&env, &blueprint.spec, options.n_envs, pool_rows)?;
+        let (plan, ids) = plan::plan(&env, &blueprint.spec, options)?;
         let mut host = plan.allocate()?;
         starts::fill_pool(&env, options, host.edit(), &ids);
         Ok(Box::new(crate::cuda::CudaVecEnv::new(
@@ -70,7 +69,7 @@ impl<E: Env> Kind for Body<E> {
 
     fn bytes_per_replica(&self, config: &Table) -> Result<u128> {
         let env = Self::build(&Self::config(config)?)?;
-        Ok(crate::executor::plan::plan(&env, &env.spec(), 1, 0)?.0.bytes())
+        Ok(crate::executor::plan::plan(&env, &env.spec(), &VecOptions::default())?.0.bytes())
     }
 
     fn bytes_per_pool_row(&self, config: &Table) -> Result<u128> {

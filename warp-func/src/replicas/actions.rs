@@ -12,7 +12,7 @@ pub(super) fn check_rows(
     head_sizes: &[Vec<usize>],
     actions: &mut [GroupAction],
     ids: &[u32],
-    takes: &impl Fn(usize) -> bool,
+    takes: &dyn Fn(usize) -> bool,
 ) -> Result<()> {
     if actions.len() != spec.groups.len() {
         let (n, given) = (spec.groups.len(), actions.len());

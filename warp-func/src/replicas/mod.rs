@@ -20,6 +20,8 @@ pub use options::{AutoReset, ReplicaOptions};
 pub use queue::ReplicaQueue;
 
 use crate::error::{Error, Result};
+use crate::executor::starts::fields;
+use crate::pool::StateField;
 use crate::thread_pool::{ThreadPool, thread_count};
 use plan::ReplicaIds;
 use runner::{Mover, Part, Phase, Runner};
@@ -33,6 +35,9 @@ use warp_data::{Store, StoreMut};
 const WORTH_A_THREAD: f64 = 50_000.0;
 /// Rows that are worked on by one thread: whole tiles.
 const CHUNK: usize = 64;
+
+/// Makes what moves replicas of one environment.
+type MakeMover = Box<dyn FnOnce(EnvSpec, &ReplicaOptions, &Store, &ReplicaIds) -> Arc<dyn Mover>>;
 
 /// Which replicas are stepped, and the actions of their agents.
 #[derive(Debug, Clone, Default)]
@@ -71,19 +76,32 @@ impl Replicas {
     /// # Errors
     /// Options out of range, a spec that contradicts itself, or too little memory.
     pub fn new<E: Env>(env: E, options: ReplicaOptions) -> Result<Self> {
+        let (spec, fields) = (env.spec(), fields(&env)?);
+        let mover: MakeMover = Box::new(|spec, options, store, ids| {
+            Arc::new(Runner::new(env, spec, options, store, ids))
+        });
+        Self::moved_by(spec, &fields, options, mover)
+    }
+
+    /// Replicas with states of such fields, and what moves them.
+    fn moved_by(
+        mut spec: EnvSpec,
+        fields: &[StateField],
+        options: ReplicaOptions,
+        mover: MakeMover,
+    ) -> Result<Self> {
         options.check()?;
         let n = options.seeds.len();
-        let mut spec = env.spec();
         spec.validate()?;
         if let Some(steps) = options.max_episode_steps {
             spec.time_limit.steps = steps;
         }
-        let (plan, ids) = plan::plan(&env, &spec, n)?;
+        let (plan, ids) = plan::plan(fields, &spec, n)?;
         let mut store = plan.allocate()?;
         for (id, seed) in options.seeds.iter().enumerate() {
             ids.seed(&mut store.edit(), id, *seed);
         }
-        let mover = Arc::new(Runner::new(env, spec, &options, &store, &ids));
+        let mover = mover(spec, &options, &store, &ids);
         // A thread pool is as large as there can be work for.
         let threads = thread_count(options.threads).min(n.div_ceil(CHUNK));
         let cores = options.clone();

@@ -1,8 +1,8 @@
 //! Which arrays replicas of their own need: what their futures depend on.
 
 use crate::error::Result;
-use crate::executor::starts::fields;
-use warp_core::{DType, Env, EnvSpec};
+use crate::pool::StateField;
+use warp_core::{DType, EnvSpec};
 use warp_data::{ArrayId, Plan, StoreMut};
 
 /// The numbers of the arrays, a row per replica each.
@@ -37,10 +37,10 @@ impl ReplicaIds {
 }
 
 /// The arrays of `n` replicas, not yet allocated.
-pub(super) fn plan<E: Env>(env: &E, spec: &EnvSpec, n: usize) -> Result<(Plan, ReplicaIds)> {
+pub(super) fn plan(fields: &[StateField], spec: &EnvSpec, n: usize) -> Result<(Plan, ReplicaIds)> {
     let mut plan = Plan::new();
     let mut state = Vec::new();
-    for field in fields(env)? {
+    for field in fields {
         let shape = [&[n], &field.dims[..]].concat();
         state.push(plan.add(field.name, field.dtype, &shape)?);
     }

@@ -110,6 +110,10 @@ impl ThreadPool {
 
     /// As [`ThreadPool::new`]; each thread but the caller's begins with `start`, given its number from 1.
     pub fn starting(size: usize, start: impl Fn(usize) + Send + Sync + 'static) -> Self {
+        Self::beginning_with(size, Box::new(start))
+    }
+
+    fn beginning_with(size: usize, start: Box<dyn Fn(usize) + Send + Sync>) -> Self {
         let start = Arc::new(start);
         let shared = Arc::new(Shared {
             claims: AtomicU64::new(0),
