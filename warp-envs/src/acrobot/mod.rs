@@ -4,8 +4,6 @@
 //! reward -1 for every step and 0 for the one that reaches the height, truncation after 500 steps.
 
 mod step;
-#[cfg(test)]
-mod tests;
 
 use crate::preset::Preset;
 use std::f32::consts::{FRAC_PI_2, PI};

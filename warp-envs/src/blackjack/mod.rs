@@ -19,8 +19,6 @@
 //! **Observation**, f32 `[3]`: what the own hand counts, the dealer's first card, 1 for a usable ace.
 
 mod step;
-#[cfg(test)]
-mod tests;
 
 use warp_core::{
     Actions, Draw, Env, EnvSpec, Fault, Kernel, Layout, Observation, Result, Space, StepOut,

@@ -4,8 +4,6 @@
 //! the end when the cart leaves the track or the pole falls, truncation after 500 steps.
 
 mod step;
-#[cfg(test)]
-mod tests;
 
 use crate::preset::Preset;
 use warp_core::{

@@ -39,8 +39,6 @@ mod optimum;
 mod rewards;
 mod step;
 mod surface;
-#[cfg(test)]
-mod tests;
 mod two_atoms;
 
 pub use config::{CatalysisConfig, Preset, Setting, Unphysical};

@@ -14,8 +14,6 @@
 //! **Observation**, f32 `[height, width]`: 1 at the ball and at the paddle, else 0.
 
 mod step;
-#[cfg(test)]
-mod tests;
 
 use warp_core::{
     Actions, Draw, Env, EnvSpec, Kernel, Layout, Observation, Result, Space, StepOut, TimeLimit,

@@ -16,8 +16,6 @@
 //! **Observation**: the cell, one-hot, f32 `[48]`.
 
 mod step;
-#[cfg(test)]
-mod tests;
 
 use crate::preset::limit_of;
 use warp_core::{

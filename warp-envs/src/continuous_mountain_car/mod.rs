@@ -5,8 +5,6 @@
 //! `terminated` says that the goal was reached (or, with the preset "warpdrive", the limit).
 
 mod step;
-#[cfg(test)]
-mod tests;
 
 use crate::preset::Preset;
 use warp_core::{

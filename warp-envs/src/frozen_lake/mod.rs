@@ -19,8 +19,6 @@
 
 mod map;
 mod step;
-#[cfg(test)]
-mod tests;
 
 pub use map::MapName;
 

@@ -5,8 +5,6 @@
 //! goal only: `terminated` says that it was reached (or, with the preset "warpdrive", the limit).
 
 mod step;
-#[cfg(test)]
-mod tests;
 
 use crate::preset::Preset;
 use warp_core::{

@@ -12,8 +12,6 @@
 //! **Observation**: the state, one-hot, f32 `[5]`.
 
 mod step;
-#[cfg(test)]
-mod tests;
 
 use crate::preset::limit_of;
 use warp_core::{

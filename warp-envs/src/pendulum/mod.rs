@@ -4,8 +4,6 @@
 //! speed and the torque; an episode ends by truncation only, after 200 steps.
 
 mod step;
-#[cfg(test)]
-mod tests;
 
 use crate::preset::Preset;
 use warp_core::{

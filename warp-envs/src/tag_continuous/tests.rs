@@ -1,7 +1,7 @@
 //! Tag on a plane against its rules, and its search for neighbours against a plain one.
 
 use super::*;
-use crate::{VecOptions, registry};
+use crate::{CpuVecEnv, VecEnv, VecOptions};
 use std::f32::consts::{FRAC_PI_2, FRAC_PI_4, TAU};
 use warp_core::single::{Ended, GroupAction, Single};
 use warp_core::{Config, Purpose};
@@ -24,23 +24,6 @@ fn close(seen: &[f32], expected: &[f32]) {
     let near = |(a, b): (&f32, &f32)| (a - b).abs() < 1e-5;
     let same = seen.len() == expected.len() && seen.iter().zip(expected).all(near);
     assert!(same, "{seen:?} {expected:?}");
-}
-
-#[test]
-fn keeps_the_contract() {
-    for text in [
-        "num_taggers = 2\nnum_runners = 5\ntagging_distance = 0.1",
-        "num_taggers = 2\nnum_runners = 5\nrunner_exits_game_after_tagged = false\n\
-         tagging_distance = 0.2\nuse_full_observation = false\nnum_other_agents_observed = 7",
-        "num_taggers = 3\nnum_runners = 20\nuse_full_observation = false\ngrid_length = 3\n\
-         tagging_distance = 0.05\nnum_other_agents_observed = 13\nedge_hit_penalty = -0.5",
-        "num_taggers = 1\nnum_runners = 1\nepisode_length = 1",
-        "num_acceleration_levels = 0\nnum_turn_levels = 1\nuse_full_observation = false\n\
-         num_other_agents_observed = 0",
-        "num_taggers = 1\nnum_runners = 2\nmax_speed = 0",
-    ] {
-        registry().get("tag_continuous").unwrap().check(&text.parse().unwrap(), 7).unwrap();
-    }
 }
 
 /// Two runners beside each other and a tagger behind the wall of their nearness; headings along x.
@@ -244,8 +227,7 @@ fn the_executor_and_a_single_replica_agree_bit_for_bit() {
         num_other_agents_observed = 14\ntagging_distance = 0.02";
     let mut one = make(text);
     let options = VecOptions { seed: 5, ..Default::default() };
-    let mut envs =
-        registry().get("tag_continuous").unwrap().make(&text.parse().unwrap(), &options).unwrap();
+    let mut envs = CpuVecEnv::new(one.env().clone(), options).unwrap();
     let mut draw = Draw::new(2, 0, 0, Purpose::RandomAction);
     for _ in 0..50 {
         let actions: Vec<[i32; 2]> =

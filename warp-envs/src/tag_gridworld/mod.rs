@@ -32,8 +32,6 @@
 //! replicas and episodes (here `placement = "original"`).
 
 mod step;
-#[cfg(test)]
-mod tests;
 
 use warp_core::{
     Actions, Draw, Env, EnvSpec, Error, GroupSpec, Kernel, Layout, LimitEnds, Observation, Result,

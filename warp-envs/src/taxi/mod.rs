@@ -17,8 +17,6 @@
 //! **Observation**: the state, one-hot, f32 `[500]`.
 
 mod step;
-#[cfg(test)]
-mod tests;
 
 use crate::preset::{limit_of, probability};
 use warp_core::{

@@ -1,9 +1,9 @@
 //! NChain against its rules.
 
-use super::*;
-use crate::registry;
-use warp_core::Config;
 use warp_core::single::{GroupAction, Single};
+use warp_core::{Config, Env};
+use warp_envs::nchain::*;
+use warp_envs::registry;
 
 #[test]
 fn keeps_the_contract() {

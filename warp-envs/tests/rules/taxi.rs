@@ -1,9 +1,9 @@
 //! Taxi against its rules.
 
-use super::*;
-use crate::registry;
-use warp_core::Config;
 use warp_core::single::{GroupAction, Single};
+use warp_core::{Config, Env};
+use warp_envs::registry;
+use warp_envs::taxi::*;
 
 fn taxi(text: &str, seed: u64) -> Single<Taxi> {
     let config = TaxiConfig::from_table(&text.parse().unwrap()).unwrap();

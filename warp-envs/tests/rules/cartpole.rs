@@ -1,9 +1,9 @@
 //! CartPole against its rules.
 
-use super::*;
-use crate::{VecOptions, registry};
-use warp_core::Config;
 use warp_core::single::{GroupAction, Single};
+use warp_core::{Config, Env};
+use warp_envs::cartpole::*;
+use warp_envs::{Preset, VecOptions, registry};
 
 #[test]
 fn keeps_the_contract() {
@@ -49,8 +49,8 @@ fn starts_are_fresh_unless_fixed() {
         assert!(obs.iter().all(|x| x.abs() <= 0.05));
         obs.chunks(4).filter(|row| *row == &obs[..4]).count()
     };
-    assert_eq!(start(crate::Start::Fresh), 1);
-    assert_eq!(start(crate::Start::Fixed), 100);
+    assert_eq!(start(warp_envs::Start::Fresh), 1);
+    assert_eq!(start(warp_envs::Start::Fixed), 100);
 }
 
 #[test]

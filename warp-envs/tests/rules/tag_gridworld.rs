@@ -1,9 +1,13 @@
 //! Tag on a grid against its rules.
 
-use super::*;
-use crate::registry;
-use warp_core::Config;
 use warp_core::single::{Ended, GroupAction, Single};
+use warp_core::{Config, Env};
+use warp_envs::registry;
+use warp_envs::tag_gridworld::*;
+
+/// Numbers of the groups.
+const TAGGER: usize = 0;
+const RUNNER: usize = 1;
 
 fn make(text: &str) -> Single<TagGridworld> {
     let config = TagGridworldConfig::from_table(&text.parse().unwrap()).unwrap();

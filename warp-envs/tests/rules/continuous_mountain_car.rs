@@ -1,9 +1,9 @@
 //! ContinuousMountainCar against its rules.
 
-use super::*;
-use crate::registry;
 use warp_core::single::{Ended, GroupAction, Single};
-use warp_core::{Config, LimitEnds};
+use warp_core::{Config, Env, LimitEnds};
+use warp_envs::continuous_mountain_car::*;
+use warp_envs::{Preset, registry};
 
 const ON: Ended = Ended { terminated: false, truncated: false };
 const GOAL: Ended = Ended { terminated: true, truncated: false };

@@ -1,9 +1,9 @@
 //! CliffWalking against its rules.
 
-use super::*;
-use crate::registry;
-use warp_core::Config;
 use warp_core::single::{GroupAction, Single};
+use warp_core::{Config, Env, TimeLimit};
+use warp_envs::cliff_walking::*;
+use warp_envs::registry;
 
 fn walk(one: &mut Single<CliffWalking>, way: i32) -> (usize, f32, bool) {
     let ended = one.step(&[GroupAction::Discrete(vec![way])]).unwrap();

@@ -1,8 +1,9 @@
 //! Blackjack against its rules.
 
-use super::*;
-use crate::registry;
+use warp_core::Env;
 use warp_core::single::{GroupAction, Single};
+use warp_envs::blackjack::*;
+use warp_envs::registry;
 
 fn table(natural: bool, sab: bool, seed: u64) -> Single<Blackjack> {
     Single::new(Blackjack::new(&BlackjackConfig { natural, sab }).unwrap(), seed).unwrap()

@@ -1,9 +1,9 @@
 //! Catch against its rules.
 
-use super::*;
-use crate::registry;
-use warp_core::Config;
 use warp_core::single::{GroupAction, Single};
+use warp_core::{Config, Env};
+use warp_envs::catch::*;
+use warp_envs::registry;
 
 fn catch(height: u32, width: u32) -> Single<Catch> {
     Single::new(Catch::new(&CatchConfig { height, width }).unwrap(), 0).unwrap()

@@ -1,9 +1,10 @@
 //! Acrobot against its rules.
 
-use super::*;
-use crate::registry;
+use std::f32::consts::{FRAC_PI_2, PI};
 use warp_core::single::{Ended, GroupAction, Single};
-use warp_core::{Config, LimitEnds};
+use warp_core::{Config, Env, LimitEnds};
+use warp_envs::acrobot::*;
+use warp_envs::{Preset, registry};
 
 const ON: Ended = Ended { terminated: false, truncated: false };
 

@@ -1,10 +1,10 @@
 //! Catalysis against its rules and against the published landscapes.
 
-use super::*;
-use crate::registry;
 use std::path::PathBuf;
-use warp_core::Config;
 use warp_core::single::{Ended, GroupAction, Single};
+use warp_core::{Config, Env};
+use warp_envs::catalysis::*;
+use warp_envs::registry;
 
 /// The folder with the published grids: `catalysis` in the one that WARP_DATA names.
 fn published() -> Option<PathBuf> {

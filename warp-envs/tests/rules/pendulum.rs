@@ -1,9 +1,9 @@
 //! Pendulum against its rules.
 
-use super::*;
-use crate::registry;
 use warp_core::single::{Ended, GroupAction, Single};
-use warp_core::{Config, LimitEnds};
+use warp_core::{Config, Env, LimitEnds};
+use warp_envs::pendulum::*;
+use warp_envs::{Preset, registry};
 
 fn at(theta: f32, theta_dot: f32, config: &PendulumConfig) -> Single<Pendulum> {
     let mut one = Single::new(Pendulum::new(config).unwrap(), 0).unwrap();
@@ -68,7 +68,7 @@ fn presets_set_what_is_unset() {
     let made = |text: &str| {
         let config = PendulumConfig::from_table(&text.parse().unwrap()).unwrap();
         let env = Pendulum::new(&config).unwrap();
-        (env.spec().time_limit.steps, env.spec().time_limit.ends, env.params.gravity)
+        (env.spec().time_limit.steps, env.spec().time_limit.ends, env.params().gravity)
     };
     assert_eq!(made(""), (200, LimitEnds::Truncated, 10.0));
     assert_eq!(made("preset = \"warpdrive\""), (500, LimitEnds::Terminated, 9.81));

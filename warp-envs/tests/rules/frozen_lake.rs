@@ -1,9 +1,9 @@
 //! FrozenLake against its rules.
 
-use super::*;
-use crate::registry;
-use warp_core::Config;
 use warp_core::single::{GroupAction, Single};
+use warp_core::{Config, Env, Result, TableData};
+use warp_envs::frozen_lake::*;
+use warp_envs::registry;
 
 fn table(text: &str) -> warp_core::toml::Table {
     text.parse().unwrap()
@@ -72,7 +72,11 @@ fn episodes_start_on_any_start_tile() {
 #[test]
 fn random_maps_can_be_crossed_and_differ() {
     let tiles = |seed: u32| {
-        lake(&format!("map_name = \"random\"\nmap_seed = {seed}")).unwrap().tables.tiles
+        let lake = lake(&format!("map_name = \"random\"\nmap_seed = {seed}")).unwrap();
+        match lake.tables()[0].data {
+            TableData::I32(tiles) => tiles.to_vec(),
+            TableData::F32(_) => panic!("tiles are integers"),
+        }
     };
     assert!((0..20).all(|seed| tiles(seed)[63] == 2 && tiles(seed) == tiles(seed)));
     assert_ne!(tiles(1), tiles(2));
