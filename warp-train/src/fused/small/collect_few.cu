@@ -29,16 +29,23 @@ __device__ __forceinline__ void few_wait() {
     asm volatile("bar.sync 3, %0;" ::"n"(FEW_THREADS) : "memory");
 }
 
+// The same number, in a register. The assembler has a thread's index read anew wherever it is used, and every step waits for
+// it several times; it does not know where this one comes from.
+__device__ __forceinline__ int kept(int x) { return __shfl_sync(0xffffffffu, x, threadIdx.x & 31); }
+
 // A warp's part of the acting network.
 struct FewNet {
+    int lane, warp;  // this thread's, among those that collect
     u32 w1[KX / 16][4], w2[M_TILES][4], w3[M_TILES][2];
     float b2[2], b3;
 #if LAYER_NORM
     float gain[2][2], shift[2][2];
 #endif
 
-    __device__ __forceinline__ void load(const NetShared& net, int warp) {
-        int lane = threadIdx.x & 31;
+    // For the collecting thread of this number.
+    __device__ __forceinline__ void load(const NetShared& net, u32 thread) {
+        lane = kept((int)thread & 31);
+        warp = kept((int)thread / 32);
         u32 one = shared_address(net.w1 + (warp * 16 + (lane & 15)) * LDX + (lane >> 4) * 8);
         u32 two = shared_address(net.w2) + unit_at(warp * 16 + (lane & 15), lane >> 4);
         u32 three = shared_address(net.w3 + (lane & 7) * LDH + (lane >> 3) * 8);
@@ -70,8 +77,7 @@ struct FewNet {
 
 #if LAYER_NORM
     // Normalises this warp's features of replicas 2 (lane & 3) and the next, whose moments the warps tell each other.
-    __device__ __forceinline__ void normalise(int layer, FewShared& place, int warp, float (&c)[4]) const {
-        int lane = threadIdx.x & 31;
+    __device__ __forceinline__ void normalise(int layer, FewShared& place, float (&c)[4]) const {
         float of[4] = {c[0] + c[2], c[1] + c[3], c[0] * c[0] + c[2] * c[2], c[1] * c[1] + c[3] * c[3]};
         // Eight lanes have a column.
 #pragma unroll
@@ -102,20 +108,18 @@ struct FewNet {
         }
     }
 #else
-    __device__ __forceinline__ void normalise(int, FewShared&, int, float (&)[4]) const {}
+    __device__ __forceinline__ void normalise(int, FewShared&, float (&)[4]) const {}
 #endif
 
     // Puts this warp's features of all replicas into their rows.
-    static __device__ __forceinline__ void put(unsigned short* rows, int warp, const float (&c)[4]) {
-        int lane = threadIdx.x & 31;
+    __device__ __forceinline__ void put(unsigned short* rows, const float (&c)[4]) const {
         u32 x[2];
         pack_active(c, x);
         store_2_turned(
             shared_address(rows + (lane & 7) * LDH + warp * 16 + ((lane >> 3) & 1) * 8), x[0], x[1]);
     }
     // All features of all replicas as right operands.
-    static __device__ __forceinline__ void get(const unsigned short* rows, u32 (&b)[M_TILES][2]) {
-        int lane = threadIdx.x & 31;
+    __device__ __forceinline__ void get(const unsigned short* rows, u32 (&b)[M_TILES][2]) const {
         u32 address = shared_address(rows + (lane & 7) * LDH + (lane >> 3) * 8);
 #pragma unroll
         for (int k = 0; k < M_TILES; k += 2) {
@@ -134,9 +138,8 @@ struct FewNet {
     }
 
     // All outputs of the replica of this lane's column.
-    __device__ __forceinline__ void forward(const Seen& seen, FewShared& place, int warp,
-                                            float (&z)[FEW_OUTPUTS]) {
-        int lane = threadIdx.x & 31, j = lane & 3;
+    __device__ __forceinline__ void forward(const Seen& seen, FewShared& place, float (&z)[FEW_OUTPUTS]) const {
+        int j = lane & 3;
         float c[4] = {}, odd[4] = {};
         u32 b[M_TILES][2];
 #pragma unroll
@@ -145,8 +148,8 @@ struct FewNet {
             mma16(c, w1[k][0], w1[k][1], w1[k][2], w1[k][3],
                   2 * k < X_UNITS ? word(seen.units[2 * k < X_UNITS ? 2 * k : 0], j) : 0u, second);
         }
-        normalise(1, place, warp, c);
-        put(place.h1, warp, c);
+        normalise(1, place, c);
+        put(place.h1, c);
         few_wait();
         get(place.h1, b);
         c[0] = c[1] = b2[0];
@@ -159,8 +162,8 @@ struct FewNet {
         }
 #pragma unroll
         for (int i = 0; i < 4; ++i) c[i] += odd[i];
-        normalise(2, place, warp, c);
-        put(place.h2, warp, c);
+        normalise(2, place, c);
+        put(place.h2, c);
         few_wait();
         get(place.h2, b);
         c[0] = c[1] = b3;
@@ -192,10 +195,9 @@ __device__ __forceinline__ WarpDraw action_stream(const WarpRun& world, const Re
 // Steps from `from` on, a multiple of four, up to `to` of the rollout of up to eight replicas, by FEW_THREADS threads; of a
 // column's lanes one `writes`.
 __device__ __forceinline__ void collect_few(Replica& replica, const Env& env, const WarpRun& world,
-                                            const WarpArrays& arrays, FewNet& net, int warp,
-                                            FewShared& place, u32* records, u32 n, bool writes, u32 from,
-                                            u32 to) {
-    int lane = threadIdx.x & 31;
+                                            const WarpArrays& arrays, const FewNet& net, FewShared& place,
+                                            u32* records, u32 n, bool writes, u32 from, u32 to) {
+    int lane = net.lane;
     float ahead[4] = {};
 #pragma unroll 1
     for (u32 t = from; t < to; ++t) {
@@ -206,7 +208,7 @@ __device__ __forceinline__ void collect_few(Replica& replica, const Env& env, co
 #pragma unroll
             for (int i = 0; i < DRAWS && i < 4; ++i) ahead[i] = warp_draw_uniform(&stream);
         }
-        net.forward(replica.seen, place, warp, z);
+        net.forward(replica.seen, place, z);
         if (DRAWS <= 4) {
             Ready ready;
             ready.next = 0;
@@ -243,17 +245,17 @@ extern "C" __global__ void FEW_BOUNDS
     load_net(net, a.parameters, threadIdx.x, blockDim.x);
     load_factors(factors, a.normaliser, threadIdx.x, blockDim.x);
     __syncthreads();
-    u32 number = blockIdx.x * FEW_REPLICAS + (threadIdx.x & 31) / 4;
-    bool writes = number < a.run.n_rows && threadIdx.x < 32 && (threadIdx.x & 3) == 0;
+    FewNet own;
+    own.load(net, threadIdx.x);
+    u32 number = blockIdx.x * FEW_REPLICAS + own.lane / 4;
+    bool writes = number < a.run.n_rows && own.warp == 0 && (own.lane & 3) == 0;
     number = number < a.run.n_rows ? number : a.run.n_rows - 1;
     Env env = warp_env(tables);
     Replica replica;
     replica.begin(env, arrays, *arrays.run_step + a.run.steps_before, number, number);
     replica.normaliser.begin(factors, a.normaliser, number);
     replica.look(env);
-    FewNet own;
-    own.load(net, threadIdx.x / 32);
-    collect_few(replica, env, world, arrays, own, threadIdx.x / 32, place, a.records, a.run.n_rows, writes, 0u, N_STEPS);
+    collect_few(replica, env, world, arrays, own, place, a.records, a.run.n_rows, writes, 0u, N_STEPS);
     if (threadIdx.x < 32) replica.normaliser.write(a.normaliser, blockIdx.x, writes);
     if (!writes) return;
     replica.normaliser.finish(a.normaliser, replica.row);

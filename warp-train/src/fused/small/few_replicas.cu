@@ -124,8 +124,8 @@ __device__ __forceinline__ void few_replicas_publish(FewReplicasShared& all, u32
 // The rollouts of iteration `index` of run `number`.
 __device__ __forceinline__ void few_replicas_collect(FewReplicasShared& all, const FewReplicasArgs& few_replicas, const WarpRun& launch,
                                              const WarpArrays& arrays, const WarpTables& tables,
-                                             FewNet& net, u32 number, u32 index) {
-    u32 lane = threadIdx.x & 31, warp = (threadIdx.x - FEW_REPLICAS_LEARNERS) / 32;
+                                             const FewNet& net, u32 number, u32 index) {
+    u32 lane = net.lane, warp = net.warp;
     u32 n = few_replicas.run.n_envs, first = (few_replicas.run.first_run + number) * n;
     u32 before = *arrays.run_step + few_replicas.run.steps_before + index * N_STEPS;
     u32* records = records_of(few_replicas, number);
@@ -154,7 +154,7 @@ __device__ __forceinline__ void few_replicas_collect(FewReplicasShared& all, con
 #pragma unroll 1
         for (u32 part = 0; part < ROLLOUT_PARTS; ++part) {
             u32 from = part * PART_STEPS, to = min(from + PART_STEPS, (u32)N_STEPS);
-            collect_few(replica, env, world, arrays, net, warp, all.place, records, n, writes, from, to);
+            collect_few(replica, env, world, arrays, net, all.place, records, n, writes, from, to);
             // The last eight replicas complete a part; the last part also has what follows the rollout.
             if (eight + FEW_REPLICAS >= n && to < N_STEPS) few_replicas_publish(all, index * ROLLOUT_PARTS + part + 1);
         }
@@ -347,7 +347,7 @@ extern "C" __global__ void FEW_REPLICAS_CLUSTER __launch_bounds__(FEW_REPLICAS_T
         u32 number = blockIdx.x / FEW_REPLICAS_BLOCKS + (turn & 1) * (gridDim.x / FEW_REPLICAS_BLOCKS);
         bool collects = turn < 2 * few_replicas.run.n_iterations && number < few_replicas.run.n_runs && own_net() == 0;
         FewNet net;
-        if (collects) net.load(all.nets[0].net, (threadIdx.x - FEW_REPLICAS_LEARNERS) / 32);
+        if (collects) net.load(all.nets[0].net, threadIdx.x - FEW_REPLICAS_LEARNERS);
         weights_are_taken();
         if (collects) few_replicas_collect(all, few_replicas, world, arrays, tables, net, number, turn / 2);
         __syncthreads();
