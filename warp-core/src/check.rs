@@ -38,8 +38,8 @@ pub fn check_env<E: Env>(config: &E::Config, seed: u64) -> Result<()> {
 
 /// A replica of any environment, so that what is asked of it is compiled once for all of them.
 trait AnyReplica {
-    fn numbers(&self) -> &Replica;
-    fn numbers_mut(&mut self) -> &mut Replica;
+    fn data(&self) -> &Replica;
+    fn data_mut(&mut self) -> &mut Replica;
     fn reset(&mut self);
     fn step(&mut self, actions: &[GroupAction]) -> Result<Ended>;
     fn set_state_bits(&mut self, bits: &[u32]) -> Result<()>;
@@ -48,11 +48,11 @@ trait AnyReplica {
 }
 
 impl<E: Env> AnyReplica for Single<E> {
-    fn numbers(&self) -> &Replica {
-        self.numbers()
+    fn data(&self) -> &Replica {
+        self.data()
     }
-    fn numbers_mut(&mut self) -> &mut Replica {
-        self.numbers_mut()
+    fn data_mut(&mut self) -> &mut Replica {
+        self.data_mut()
     }
     fn reset(&mut self) {
         self.reset();
@@ -95,7 +95,7 @@ fn check_replicas(seed: u64, shared: Make<'_>, alone: Make<'_>) -> Result<()> {
         (0..EPISODES * STEPS).try_for_each(|step| play(&mut *alone, seed, step, &mut again))?;
         if let Some(at) = trace.iter().zip(&again).position(|(a, b)| a != b) {
             return broken(
-                &alone.numbers().spec.name,
+                &alone.data().spec.name,
                 format!(
                     "replica {replica} with seed {seed} differs at trace element {at} when it is run \
                      alone: state lies outside the declared fields"
@@ -161,11 +161,11 @@ fn check_width(width: usize, of_scalars: bool, spec: &EnvSpec) -> Result<()> {
 
 /// Reset must write every field, whatever was there before.
 fn check_reset(clean: &mut dyn AnyReplica, soiled: &mut dyn AnyReplica) -> Result<()> {
-    let rubbish = vec![0x3f80_0001; clean.numbers().state_bits().len()];
-    soiled.numbers_mut().set_state_bits(&rubbish);
+    let rubbish = vec![0x3f80_0001; clean.data().state_bits().len()];
+    soiled.data_mut().set_state_bits(&rubbish);
     clean.reset();
     soiled.reset();
-    let (clean, soiled) = (clean.numbers(), soiled.numbers());
+    let (clean, soiled) = (clean.data(), soiled.data());
     match clean.state_bits().iter().zip(&soiled.state_bits()).position(|(a, b)| a != b) {
         Some(at) => broken(&clean.spec.name, format!("reset does not write state element {at}")),
         None => Ok(()),
@@ -174,7 +174,7 @@ fn check_reset(clean: &mut dyn AnyReplica, soiled: &mut dyn AnyReplica) -> Resul
 
 /// One random step, every array checked; the trace collects all bits that came out.
 fn play(one: &mut dyn AnyReplica, seed: u64, step: u32, trace: &mut Vec<u32>) -> Result<()> {
-    let before = one.numbers();
+    let before = one.data();
     let draw = Draw::new(seed, before.index, step, Purpose::RandomAction);
     let mut first_agent = 0;
     let mut actions = Vec::new();
@@ -184,15 +184,15 @@ fn play(one: &mut dyn AnyReplica, seed: u64, step: u32, trace: &mut Vec<u32>) ->
     }
     let alive_before = before.alive.clone();
     let ended = one.step(&actions)?;
-    check_arrays(one.numbers(), &alive_before)?;
+    check_arrays(one.data(), &alive_before)?;
     check_number(one)?;
-    let now = one.numbers();
+    let now = one.data();
     trace.extend(now.state_bits());
     for (obs, reward) in now.obs.iter().zip(&now.reward) {
         trace.extend(obs.iter().chain(reward).map(|x| x.to_bits()));
     }
     check_observe(one)?;
-    let Replica { timestep, spec, .. } = one.numbers();
+    let Replica { timestep, spec, .. } = one.data();
     if *timestep > spec.time_limit.steps {
         return broken(&spec.name, format!("an episode lasts {timestep} steps"));
     }
@@ -250,9 +250,9 @@ fn check_arrays(one: &Replica, alive_before: &[Vec<u8>]) -> Result<()> {
 
 /// A number says what its one-hot form and its mask say.
 fn check_number(one: &mut dyn AnyReplica) -> Result<()> {
-    let mut mask = vec![u8::MAX; one.numbers().action_mask[0].len()];
+    let mut mask = vec![u8::MAX; one.data().action_mask[0].len()];
     let Some(number) = one.number(&mut mask) else { return Ok(()) };
-    let Replica { spec, obs, action_mask, .. } = one.numbers();
+    let Replica { spec, obs, action_mask, .. } = one.data();
     let shown = obs[0].iter().position(|x| *x == 1.0);
     if usize::try_from(number).ok() != shown {
         return broken(&spec.name, format!("number is {number}, but observe shows {shown:?}"));
@@ -266,10 +266,10 @@ fn check_number(one: &mut dyn AnyReplica) -> Result<()> {
 
 /// A second look at the same state must show the same.
 fn check_observe(one: &mut dyn AnyReplica) -> Result<()> {
-    let seen = one.numbers().obs.clone();
-    let bits = one.numbers().state_bits();
+    let seen = one.data().obs.clone();
+    let bits = one.data().state_bits();
     one.set_state_bits(&bits)?;
-    let Replica { spec, obs, .. } = one.numbers();
+    let Replica { spec, obs, .. } = one.data();
     let same =
         obs.iter().flatten().zip(seen.iter().flatten()).all(|(a, b)| a.to_bits() == b.to_bits());
     if same {

@@ -10,10 +10,10 @@ pub fn dim_size(dims: &[(&'static str, usize)], dim: &str) -> Option<usize> {
     dim_number(dim).or_else(named)
 }
 
-/// The size of one replica's part of `field` in elements, by the dimensions that environment `env` has.
+/// The size of one replica's part of `field` in elements, where dimensions have the sizes `dims`; an error names `env`.
 ///
 /// # Errors
-/// A symbolic dimension that `Env::dims` does not name.
+/// A symbolic dimension that `dims` does not name.
 pub fn field_len(env: &str, dims: &[(&'static str, usize)], field: &Field) -> Result<usize> {
     let mut len = 1;
     for dim in field.dims {

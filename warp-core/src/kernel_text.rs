@@ -9,7 +9,7 @@ use crate::env::{Env, Table, TableData};
 use crate::kernel::{Kernel, declare};
 use crate::space::Space;
 use crate::spec::{EnvSpec, LimitEnds};
-use crate::state::{DType, Record, Scalars, State};
+use crate::state::{DType, Field, Record, Scalars, State};
 use std::fmt::Write;
 
 /// The source of `team.cuh`.
@@ -46,12 +46,13 @@ pub fn kernel_text<E: Env>(env: &E, kernel: &Kernel) -> String {
     surroundings.text(kernel)
 }
 
-/// What an environment says of itself, whatever its type.
+/// What surrounds a body: an environment's declarations, whatever its type.
 struct Surroundings<'a> {
     /// Parameters and state as C structs.
     declared: String,
     /// The name of the parameters' type, and their fields.
-    params: (&'static str, &'static [crate::state::Field]),
+    params: (&'static str, &'static [Field]),
+    /// The parameters, as bits.
     bits: Vec<u32>,
     /// The name of the state's type.
     state: &'static str,
@@ -123,12 +124,7 @@ fn table_structs(text: &mut String, tables: &[(&str, &str)]) {
 }
 
 /// `warp_env`, which yields the parameters as constants.
-fn baked_env(
-    text: &mut String,
-    bits: &[u32],
-    fields: &[crate::state::Field],
-    tables: &[(&str, &str)],
-) {
+fn baked_env(text: &mut String, bits: &[u32], fields: &[Field], tables: &[(&str, &str)]) {
     text.push_str("__device__ inline Env warp_env(const WarpTables& tables) {\n    Env env;\n");
     for (field, bits) in fields.iter().zip(bits) {
         let name = field.name;

@@ -36,7 +36,7 @@ pub(crate) enum FieldData {
 }
 
 impl Replica {
-    /// Zeros, for a state of these `fields`, whose dimensions have these sizes.
+    /// A replica that has not begun, with a state of these `fields`, whose dimensions have these sizes.
     pub(crate) fn new(
         spec: EnvSpec,
         dims: &[(&'static str, usize)],
@@ -71,7 +71,7 @@ impl Replica {
         })
     }
 
-    /// Clears what the last episode left; what comes out draws the next one's start.
+    /// Clears what the last episode left, and returns the draw for the start of the next.
     pub(crate) fn begin_episode(&mut self) -> Draw {
         self.timestep = 0;
         self.statistics.fill(0.0);
@@ -79,7 +79,7 @@ impl Replica {
         Draw::new(self.seed, self.index, self.run_step, Purpose::Reset)
     }
 
-    /// Counts a step with these actions and clears its rewards; what comes out draws in it.
+    /// Counts a step with these actions, clears its rewards, and returns its draw.
     pub(crate) fn begin_step(&mut self, actions: &[GroupAction]) -> Result<Draw> {
         self.check_actions(actions)?;
         self.run_step += 1;
@@ -88,7 +88,7 @@ impl Replica {
         Ok(Draw::new(self.seed, self.index, self.run_step, Purpose::Step))
     }
 
-    /// How a step ended that the environment says has `terminated` the episode or not.
+    /// How a step ended, given whether the environment terminated the episode: the time limit is added here.
     pub(crate) fn ended(&self, terminated: bool) -> Ended {
         let mut ended = Ended { terminated, truncated: false };
         if self.timestep >= self.spec.time_limit.steps && !terminated {
@@ -165,7 +165,7 @@ impl Replica {
     }
 }
 
-/// One group's actions each, as environments take them.
+/// Every group's actions, as environments take them.
 pub(crate) fn given(actions: &[GroupAction]) -> Actions<'_> {
     let mut given = Actions::default();
     for (g, action) in actions.iter().enumerate() {

@@ -170,12 +170,12 @@ impl<E: Env> Single<E> {
     }
 
     /// All that belongs to it but the environment.
-    pub(crate) fn numbers(&self) -> &Replica {
+    pub(crate) fn data(&self) -> &Replica {
         &self.replica
     }
 
     /// The same, to be written without being observed.
-    pub(crate) fn numbers_mut(&mut self) -> &mut Replica {
+    pub(crate) fn data_mut(&mut self) -> &mut Replica {
         &mut self.replica
     }
 
@@ -198,7 +198,7 @@ impl<E: Env> Single<E> {
     }
 }
 
-/// `work` gets its view by reference, so that there is one of these per environment.
+/// `work` is a trait object, so that this is compiled once per environment and not once per closure.
 fn with_view<E: Env>(fields: &mut [FieldData], work: &mut dyn FnMut(&mut crate::View<'_, E>)) {
     let mut saved = Vec::new();
     {

@@ -20,14 +20,14 @@ pub fn check_vec_env<E: Env>(config: &E::Config, seed: u64) -> Result<()> {
     check_executor(seed, &|options| Ok(Box::new(CpuVecEnv::new(E::new(config)?, options)?)))
 }
 
-/// The same of whatever `make` makes.
+/// The same for executors that `make` makes.
 fn check_executor(seed: u64, make: &dyn Fn(VecOptions) -> Result<Box<dyn VecEnv>>) -> Result<()> {
     let make = |n_envs, threads, first_replica| {
         make(VecOptions { n_envs, seed, threads, first_replica, ..VecOptions::default() })
     };
     let mut one = make(REPLICAS, 1, 0)?;
     let mut two = make(REPLICAS, 2, 0)?;
-    let env = &one.spec().name.clone();
+    let env = one.spec().name.clone();
     let last = REPLICAS - 1;
     let mut tail = make(1, 1, last as u32)?;
     for step in 0..STEPS {
@@ -37,9 +37,9 @@ fn check_executor(seed: u64, make: &dyn Fn(VecOptions) -> Result<Box<dyn VecEnv>
         }
         check_flags(&*one)?;
         let (a, b) = (all_bits(&*one, 0..REPLICAS), all_bits(&*two, 0..REPLICAS));
-        compare(env, step, "1 and 2 threads", &a, &b)?;
+        compare(&env, step, "1 and 2 threads", &a, &b)?;
         let (a, b) = (all_bits(&*one, last..REPLICAS), all_bits(&*tail, 0..1));
-        compare(env, step, "a replica among others and alone", &a, &b)?;
+        compare(&env, step, "a replica among others and alone", &a, &b)?;
     }
     Ok(())
 }

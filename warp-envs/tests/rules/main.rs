@@ -1,6 +1,6 @@
-//! Every environment against its rules.
+//! Environments against their rules, as users reach them.
 //!
-//! Beside the crate, which would be compiled a second time for tests within it.
+//! They lie beside the crate: tests within it that use its registry have all bodies compiled a second time.
 #![expect(
     clippy::unwrap_used,
     reason = "clippy knows tests by their attribute, which helpers lack"

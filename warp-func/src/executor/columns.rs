@@ -80,11 +80,11 @@ pub(crate) struct FieldColumn {
 }
 
 /// The columns of a state: as many as it has fields, and of their types.
-pub(crate) fn field_columns(
-    store: &Store,
-    ids: &[ArrayId],
-    declared: &[Field],
-) -> Vec<FieldColumn> {
+pub(crate) fn field_columns<S: State>(store: &Store, ids: &[ArrayId]) -> Vec<FieldColumn> {
+    columns_of(store, ids, S::FIELDS)
+}
+
+fn columns_of(store: &Store, ids: &[ArrayId], declared: &[Field]) -> Vec<FieldColumn> {
     let column = |id: &ArrayId| {
         let array = store.array(*id).clone();
         let (row, rows) = (array.row_len(), array.shape()[0]);
@@ -230,8 +230,10 @@ impl<E: Env> Shards<E> {
         });
     }
 
-    /// Counts of episodes of the shards of each part, in order, merged with what `parts` holds, and cleared.
+    /// Merges the episodes of each part into its element of `parts`, or of all parts into the only one, shard by shard, and
+    /// clears them.
     pub(super) fn take_episodes(&mut self, parts: &mut [EpisodeTotals]) {
+        debug_assert!(parts.len() == 1 || parts.len() == self.parts);
         let of_part = self.shards.len() / self.parts;
         for (index, shard) in self.shards.iter_mut().enumerate() {
             let episodes = &mut shard.get_mut().episodes;

@@ -26,7 +26,7 @@ pub(crate) enum FastPath {
 }
 
 impl FastPath {
-    /// Whether an environment is small and plain enough.
+    /// That of an environment whose spec is plain enough.
     fn of_spec(spec: &EnvSpec) -> Option<FastPath> {
         let group = &spec.groups[0];
         let lone = spec.groups.len() == 1 && group.n_agents == 1 && !group.mortal;
@@ -41,13 +41,13 @@ impl FastPath {
         }
     }
 
-    /// The same of one whose numbers have a place in a tile.
+    /// That of an environment whose state and observation fit into a tile and whose spec is plain enough.
     pub(super) fn of<E: Env>(spec: &EnvSpec) -> Option<FastPath> {
         if const { fits_tile::<E>() } { Self::of_spec(spec) } else { None }
     }
 }
 
-/// Whether states and observations of an environment have a place in a tile.
+/// Whether state and observation of an environment fit into a tile.
 const fn fits_tile<E: Env>() -> bool {
     let state = E::State::SCALARS && E::State::FIELDS.len() <= MAX_FIELDS;
     state && E::OBSERVATION_WIDTH > 0 && E::OBSERVATION_WIDTH <= MAX_WIDTH

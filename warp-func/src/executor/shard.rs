@@ -9,8 +9,8 @@ use crate::vec_env::{ArrayIds, VecOptions};
 use std::ops::Range;
 use std::sync::Arc;
 use warp_core::{
-    Actions, Draw, Env, EnvSpec, Groups, LimitEnds, MAX_GROUPS, Observation, Purpose, Record,
-    StepOut, TimeLimit,
+    Actions, Draw, Env, EnvSpec, Groups, LimitEnds, MAX_GROUPS, Observation, Purpose, StepOut,
+    TimeLimit,
 };
 use warp_data::{Element, Store};
 
@@ -54,7 +54,7 @@ impl<E: Env> ShardRunner<E> {
             seed: options.seed,
             first_replica: options.first_replica,
             episodes: EpisodeTotals::new(spec.groups.len(), spec.statistics.len()),
-            fields: field_columns(store, &ids.state, <E::State as Record>::FIELDS),
+            fields: field_columns::<E::State>(store, &ids.state),
             groups: GroupColumns::of_all(store, ids, spec),
             terminated: Column::new(store, ids.terminated),
             truncated: Column::new(store, ids.truncated),
@@ -64,7 +64,7 @@ impl<E: Env> ShardRunner<E> {
             global_obs: ids.global_obs.map(|id| Column::new(store, id)),
             time_limit: spec.time_limit,
             auto_reset: options.auto_reset,
-            starts: Starts::new(options, store, ids, <E::State as Record>::FIELDS),
+            starts: Starts::new::<E::State>(options, store, ids),
             fast: lanes::FastPath::of::<E>(spec),
         }
     }

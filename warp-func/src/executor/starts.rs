@@ -4,7 +4,7 @@ use super::columns::{FieldColumn, field_columns, put, view};
 use crate::error::{Error, Result};
 use crate::pool::{PoolSource, ResetPool, StateField};
 use crate::vec_env::{ArrayIds, Start, VecOptions};
-use warp_core::{DType, Draw, Env, Field, Purpose, Record};
+use warp_core::{DType, Draw, Env, Field, Purpose, Record, State};
 use warp_data::{Store, StoreMut};
 
 /// Rows of a pool are drawn as of this step of the run, which no run reaches: they share no draw
@@ -23,17 +23,12 @@ pub(super) enum Starts {
 }
 
 impl Starts {
-    pub(super) fn new(
-        options: &VecOptions,
-        store: &Store,
-        ids: &ArrayIds,
-        state: &[Field],
-    ) -> Self {
+    pub(super) fn new<S: State>(options: &VecOptions, store: &Store, ids: &ArrayIds) -> Self {
         match options.start {
             Start::Fresh => Starts::Fresh,
             Start::Fixed => Starts::Fixed(seed(options)),
             Start::Pool => Starts::Pool {
-                fields: field_columns(store, &ids.pool, state),
+                fields: field_columns::<S>(store, &ids.pool),
                 // Checked when the executor was built.
                 rows: options.pool.rows() as u32,
             },
@@ -110,7 +105,7 @@ pub(crate) fn fill_pool<E: Env>(
     if ids.pool.is_empty() {
         return;
     }
-    let fields = field_columns(&store, &ids.pool, <E::State as Record>::FIELDS);
+    let fields = field_columns::<E::State>(&store, &ids.pool);
     for row in 0..options.pool.rows() {
         let mut draw = Draw::new(seed(options), row as u32, BEFORE_THE_RUN, Purpose::Reset);
         let mut state = view::<E::State>(&fields, row);

@@ -76,23 +76,24 @@ impl Replicas {
     /// # Errors
     /// Options out of range, a spec that contradicts itself, or too little memory.
     pub fn new<E: Env>(env: E, options: ReplicaOptions) -> Result<Self> {
-        let (spec, fields) = (env.spec(), fields(&env)?);
+        options.check()?;
+        let spec = env.spec();
+        spec.validate()?;
+        let fields = fields(&env)?;
         let mover: MakeMover = Box::new(|spec, options, store, ids| {
             Arc::new(Runner::new(env, spec, options, store, ids))
         });
         Self::moved_by(spec, &fields, options, mover)
     }
 
-    /// Replicas with states of such fields, and what moves them.
+    /// Replicas with states of these fields, and what moves them.
     fn moved_by(
         mut spec: EnvSpec,
         fields: &[StateField],
         options: ReplicaOptions,
         mover: MakeMover,
     ) -> Result<Self> {
-        options.check()?;
         let n = options.seeds.len();
-        spec.validate()?;
         if let Some(steps) = options.max_episode_steps {
             spec.time_limit.steps = steps;
         }

@@ -15,8 +15,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use warp_core::single::GroupAction;
 use warp_core::{
-    Actions, Draw, Env, EnvSpec, Fault, Groups, LimitEnds, Observation, Purpose, Record, StepOut,
-    TimeLimit,
+    Actions, Draw, Env, EnvSpec, Fault, Groups, LimitEnds, Observation, Purpose, StepOut, TimeLimit,
 };
 use warp_data::{Element, Store};
 
@@ -126,7 +125,7 @@ impl<E: Env> Runner<E> {
         store: &Store,
         ids: &ReplicaIds,
     ) -> Self {
-        let fields = field_columns(store, &ids.state, <E::State as Record>::FIELDS);
+        let fields = field_columns::<E::State>(store, &ids.state);
         let lone = spec.groups.len() == 1 && spec.groups[0].n_agents == 1;
         let numbered = lone && env.number(&view::<E::State>(&fields, 0)).is_some();
         let chances = env.chances();

@@ -29,8 +29,8 @@ __device__ __forceinline__ void few_wait() {
     asm volatile("bar.sync 3, %0;" ::"n"(FEW_THREADS) : "memory");
 }
 
-// The same number, in a register. The assembler has a thread's index read anew wherever it is used, and every step waits for
-// it several times; it does not know where this one comes from.
+// The same number, kept in a register: the assembler has a thread's index read anew wherever it is used, and every step
+// waits for that several times. It cannot see through a shuffle, in which all lanes of the warp take part.
 __device__ __forceinline__ int kept(int x) { return __shfl_sync(0xffffffffu, x, threadIdx.x & 31); }
 
 // A warp's part of the acting network.

@@ -282,7 +282,7 @@ enum Between {
 
 impl Between {
     /// What takes longest comes first: its blocks are then spread evenly over multiprocessors that have nothing else to do.
-    /// Behind `Outcome`, whose blocks stay for a moment only, some multiprocessors get more of them than others.
+    /// Recorded behind `Outcome`, more of the blocks that act would go where `Outcome`'s have just left.
     const ALL: [Self; 3] = [Self::Act, Self::Outcome, Self::SumObs];
 
     /// Starts it before step `t`; the first policy has the environment count the step before it.
