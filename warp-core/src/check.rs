@@ -212,7 +212,7 @@ fn check_arrays(one: &Replica, alive_before: &[Vec<u8>]) -> Result<()> {
                     env,
                     format!(
                         "step {step}: {name} {agent} observes {obs:?}, which is outside its space, \
-                     infinite or not written"
+                         infinite or not written"
                     ),
                 );
             }

@@ -36,8 +36,9 @@ pub const HOST_SHIM: &str = include_str!("host_shim.h");
 pub fn kernel_text<E: Env>(env: &E, kernel: &Kernel) -> String {
     let surroundings = Surroundings {
         declared: declare::<E::Params, E::State>(&env.dims()),
-        params: (<E::Params as Record>::NAME, <E::Params as Record>::FIELDS),
-        bits: env.params().to_bits(),
+        params: <E::Params as Record>::NAME,
+        params_fields: <E::Params as Record>::FIELDS,
+        params_bits: env.params().to_bits(),
         state: <E::State as Record>::NAME,
         scalars: <E::State as State>::SCALARS,
         spec: env.spec(),
@@ -50,10 +51,10 @@ pub fn kernel_text<E: Env>(env: &E, kernel: &Kernel) -> String {
 struct Surroundings<'a> {
     /// Parameters and state as C structs.
     declared: String,
-    /// The name of the parameters' type, and their fields.
-    params: (&'static str, &'static [Field]),
-    /// The parameters, as bits.
-    bits: Vec<u32>,
+    /// The name of the parameters' type.
+    params: &'static str,
+    params_fields: &'static [Field],
+    params_bits: Vec<u32>,
     /// The name of the state's type.
     state: &'static str,
     scalars: bool,
@@ -63,21 +64,21 @@ struct Surroundings<'a> {
 
 impl Surroundings<'_> {
     /// The whole text, with the body of `kernel`.
-    fn text(self, kernel: &Kernel) -> String {
-        let Self { declared, params, bits, state, scalars, spec, tables } = self;
+    fn text(&self, kernel: &Kernel) -> String {
+        let Self { params, state, spec, tables, .. } = self;
         let mut text = String::from(INCLUDES);
-        text += &declared;
-        let _ = writeln!(text, "typedef {} Params;", params.0);
+        text += &self.declared;
+        let _ = writeln!(text, "typedef {params} Params;");
         let _ = writeln!(text, "typedef {state} State;");
         let _ = writeln!(text, "enum {{ N_GROUPS = {} }};", spec.groups.len());
         let typed = tables.iter().map(|t| (t.name, c_type(&t.data))).collect::<Vec<_>>();
         table_structs(&mut text, &typed);
         text += GROUP_STRUCTS;
-        constants(&mut text, &spec, scalars);
-        lengths(&mut text, &spec, &tables);
+        constants(&mut text, spec, self.scalars);
+        lengths(&mut text, spec, tables);
         let _ = writeln!(text, "#line 1 \"{}\"\n{}", kernel.file, kernel.text);
         text += "#line 1 \"environment.cuh\"\n";
-        baked_env(&mut text, &bits, params.1, &typed);
+        baked_env(&mut text, &self.params_bits, self.params_fields, &typed);
         text
     }
 }

@@ -49,8 +49,17 @@ impl FastPath {
 
 /// Whether state and observation of an environment fit into a tile.
 const fn fits_tile<E: Env>() -> bool {
-    let state = E::State::SCALARS && E::State::FIELDS.len() <= MAX_FIELDS;
-    state && E::OBSERVATION_WIDTH > 0 && E::OBSERVATION_WIDTH <= MAX_WIDTH
+    state_fits_tile::<E>() && observation_fits_tile::<E>()
+}
+
+/// Whether the state of an environment fits into a tile.
+pub(crate) const fn state_fits_tile<E: Env>() -> bool {
+    E::State::SCALARS && E::State::FIELDS.len() <= MAX_FIELDS
+}
+
+/// Whether what an environment's agent sees fits into a tile.
+pub(crate) const fn observation_fits_tile<E: Env>() -> bool {
+    E::OBSERVATION_WIDTH > 0 && E::OBSERVATION_WIDTH <= MAX_WIDTH
 }
 
 /// A step of a shard's bodies, all replicas of it.

@@ -10,6 +10,7 @@ use super::plan::ReplicaIds;
 use super::{Orders, actions, tile};
 use crate::error::Result;
 use crate::executor::columns::{Column, FieldColumn, field_columns, put, view};
+use crate::executor::lanes::state_fits_tile;
 use crate::vectors::{Work, widest};
 use std::ops::Range;
 use std::sync::Arc;
@@ -389,10 +390,13 @@ struct Advance<'a, E: Env> {
 impl<E: Env> Work for Advance<'_, E> {
     #[inline(always)]
     fn run(self) {
-        match self.runner.fast {
-            Some(fast) => tile::step(self.runner, self.part, fast),
-            None => self.part.rows.clone().for_each(|at| self.runner.step(self.part, at)),
+        // A constant, so that the bodies of larger environments are not compiled for tiles.
+        if const { state_fits_tile::<E>() }
+            && let Some(fast) = self.runner.fast
+        {
+            return tile::step(self.runner, self.part, fast);
         }
+        self.part.rows.clone().for_each(|at| self.runner.step(self.part, at));
     }
 }
 

@@ -8,12 +8,13 @@
 use super::batch::{Columns, Layout, Seen};
 use super::runner::{Part, Phase, Runner};
 use crate::executor::columns::Column;
-use crate::executor::lanes::{LANES, Lane, MAX_FIELDS, MAX_WIDTH};
+use crate::executor::lanes::{
+    LANES, Lane, MAX_FIELDS, MAX_WIDTH, observation_fits_tile, state_fits_tile,
+};
 use std::ops::Range;
 use warp_core::single::GroupAction;
 use warp_core::{
-    Actions, Draw, Env, EnvSpec, LimitEnds, Observation, Purpose, Record, Space, State, StepOut,
-    TimeLimit,
+    Actions, Draw, Env, EnvSpec, LimitEnds, Observation, Purpose, Space, State, StepOut, TimeLimit,
 };
 use warp_data::Element;
 
@@ -28,21 +29,15 @@ impl Fast {
     /// Whether an environment is small and plain enough.
     pub(super) fn of<E: Env>(spec: &EnvSpec, layout: Layout) -> Option<Self> {
         let group = &spec.groups[0];
-        let small = E::State::SCALARS && E::State::FIELDS.len() <= MAX_FIELDS;
         let lone = spec.groups.len() == 1 && group.n_agents == 1 && !group.mortal;
         let plain = spec.statistics.is_empty() && spec.global_observation.is_none();
         let one = group.action.action_width() == 1;
         // Those of lanes have no place for a mask.
-        let shown = layout.numbered || !by_lane::<E>() || group.mask_width() == 0;
+        let shown = layout.numbered || !observation_fits_tile::<E>() || group.mask_width() == 0;
         let discrete = !matches!(group.action, Space::Box { .. });
-        (small && lone && plain && one && shown)
+        (state_fits_tile::<E>() && lone && plain && one && shown)
             .then_some(Self { discrete, numbered: layout.numbered })
     }
-}
-
-/// Whether what is seen is made lane by lane, unless it is a number.
-const fn by_lane<E: Env>() -> bool {
-    E::OBSERVATION_WIDTH > 0 && E::OBSERVATION_WIDTH <= MAX_WIDTH
 }
 
 /// Some replicas on the stack, lane by lane.
@@ -238,7 +233,7 @@ fn step_lanes<E: Env, const DISCRETE: bool, const NUMBERED: bool>(env: &E, tile:
         tile.reward[lane] = reward[0];
         if NUMBERED {
             tile.number[lane] = env.number(&view).unwrap_or(0);
-        } else if by_lane::<E>() {
+        } else if observation_fits_tile::<E>() {
             let seen = &mut obs[..E::OBSERVATION_WIDTH];
             let mut out = Observation {
                 obs: [seen, &mut [], &mut [], &mut [], &mut [], &mut [], &mut [], &mut []],
@@ -325,7 +320,7 @@ fn show<E: Env>(runner: &Runner<E>, out: &Columns, tile: &Tile, members: Members
                 }
             }
         }
-        Seen::Values(_) if !by_lane::<E>() => {
+        Seen::Values(_) if !observation_fits_tile::<E>() => {
             for (row, id) in rows.zip(members.ids) {
                 runner.show_values(*id as usize, &out.now, row);
             }
