@@ -31,9 +31,17 @@ impl Emitter<'_> {
                 true => self.kept(shape.inputs[l], layers[l].k),
                 false => NOWHERE.into(),
             };
-            let mut text = self.put_columns::<false>(&pass.inputs, &self.by_one(kept(0)), layers[0].k);
+            let near = |l: usize| match l + 1 < layers.len() {
+                true => self.bring_near(&layers[l], layers[l].packed),
+                false => String::new(),
+            };
+            let mut text = near(1);
+            text += &self.put_columns::<false>(&pass.inputs, &self.by_one(kept(0)), layers[0].k);
             for (l, Layer { outputs, k, n, bias, packed, .. }) in layers.iter().enumerate() {
                 let (x, y) = buffers(l);
+                if l > 0 {
+                    text += &near(l + 1);
+                }
                 let (weights, bias) =
                     (format!("m.packed + {packed}ll"), format!("m.parameters + {bias}ll"));
                 text += self.sync();
@@ -93,10 +101,14 @@ impl Emitter<'_> {
             };
             // Derivatives by the layer before an output layer of one column are products of two numbers.
             let is_single = head.outputs == 1 && layers.len() > 1;
-            let mut text = String::new();
+            let near = |l: usize| match l {
+                0 => String::new(),
+                _ => self.bring_near(&layers[l], layers[l].packed_back),
+            };
+            let mut text = near(layers.len().saturating_sub(2));
             if !is_single {
                 let kept = self.by_one(kept(layers.len() - 1));
-                text = self.put_columns::<true>(&[back.d_output], &kept, head.n);
+                text += &self.put_columns::<true>(&[back.d_output], &kept, head.n);
             }
             let first = shape.instead.first.filter(|_| wanted == Wanted::ParametersForStep);
             if first.is_some() {
@@ -111,6 +123,9 @@ impl Emitter<'_> {
                 text += self.sync();
             }
             for (step, l) in (1..layers.len()).rev().enumerate() {
+                if step > 0 {
+                    text += &near(l - 1);
+                }
                 let single = (is_single && step == 0).then(|| self.by_one(kept(l)));
                 text += &self.layer_back(id, (l, step), single, wanted, &kept(l - 1));
             }
@@ -236,6 +251,21 @@ impl Emitter<'_> {
             passes.reverse();
         }
         passes
+    }
+
+    /// Asks for a layer's `packed` weights while the layer before it, or behind it on the way back, still has its turn: where
+    /// many runs share the caches, hardly any weights are still there.
+    fn bring_near(&self, layer: &Layer, packed: usize) -> String {
+        let bytes = layer.k * layer.n * size_of::<u16>();
+        match self.context.crowded() {
+            true => {
+                format!(
+                    "        bring_near(m.packed + {packed}ll, {bytes}u, tile, {}u);\n",
+                    self.tiles.n
+                )
+            }
+            false => String::new(),
+        }
     }
 
     /// Waits for all that share a pass.
