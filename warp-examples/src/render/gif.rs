@@ -2,12 +2,13 @@
 
 use super::Moment;
 use super::canvas::Frame;
-use super::palette::{MOST, Palette};
+use super::palette::{MOST, Palette, runs};
 use anyhow::{Context, Result};
 use gif::{DisposalMethod, Encoder, Repeat};
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::BufWriter;
+use std::iter::repeat_n;
 use std::path::Path;
 
 /// Frames from which the colours are taken.
@@ -53,29 +54,36 @@ fn delay(i: usize, fps: u32) -> u16 {
 }
 
 fn numbers(frame: &Frame, palette: &mut Palette) -> Vec<u8> {
-    frame.pixels.as_chunks().0.iter().map(|pixel| palette.number(*pixel)).collect()
+    runs(frame).flat_map(|run| repeat_n(palette.number(run[0]), run.len())).collect()
 }
 
 /// The smallest rectangle in which something has changed, and in it only that.
 fn changes(before: &[u8], now: &[u8], width: u16, height: u16) -> gif::Frame<'static> {
     let columns = usize::from(width);
-    let changed = |at: usize| before.get(at) != Some(&now[at]);
-    let places = || (0..now.len()).filter(|at| changed(*at));
-    let rows =
-        places().next().map(|at| at / columns).zip(places().next_back().map(|at| at / columns));
-    let left = places().map(|at| at % columns).min();
-    let right = places().map(|at| at % columns).max();
+    // Before the first frame there is nothing.
+    let row = |y: usize| {
+        let range = y * columns..(y + 1) * columns;
+        (before.get(range.clone()).unwrap_or_default(), &now[range])
+    };
+    let changed = |y: &usize| row(*y).0 != row(*y).1;
+    let changed: Vec<usize> = (0..usize::from(height)).filter(changed).collect();
+    let pairs = |y: &usize| row(*y).0.iter().zip(row(*y).1);
+    let alike = |(before, now): &(&u8, &u8)| before == now;
+    let on_left = changed.iter().map(|y| pairs(y).take_while(alike).count()).min();
+    let on_right = changed.iter().map(|y| pairs(y).rev().take_while(alike).count()).min();
     // A frame in which nothing moves still takes its time: one pixel.
-    let (top, bottom) = rows.unwrap_or((0, 0));
-    let (left, right) = (left.unwrap_or(0), right.unwrap_or(0));
-    let area = (top..=bottom).flat_map(|row| (left..=right).map(move |x| row * columns + x));
-    let buffer: Vec<u8> = area.map(|at| if changed(at) { now[at] } else { SAME }).collect();
-    debug_assert!(bottom < usize::from(height));
+    let (left, right) = (on_left.unwrap_or(0), columns - on_right.unwrap_or(columns - 1));
+    let rows = changed.first().map_or(0, |y| *y)..changed.last().map_or(1, |y| y + 1);
+    let mut buffer = Vec::with_capacity(rows.len() * (right - left));
+    for (before, now) in rows.clone().map(row) {
+        let number = |x: usize| if before.get(x) == Some(&now[x]) { SAME } else { now[x] };
+        buffer.extend((left..right).map(number));
+    }
     gif::Frame {
         left: left as u16,
-        top: top as u16,
-        width: (right - left + 1) as u16,
-        height: (bottom - top + 1) as u16,
+        top: rows.start as u16,
+        width: (right - left) as u16,
+        height: rows.len() as u16,
         transparent: Some(SAME),
         dispose: DisposalMethod::Keep,
         buffer: Cow::Owned(buffer),

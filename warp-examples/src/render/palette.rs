@@ -23,8 +23,8 @@ impl Palette {
     /// From some frames of the film.
     pub(super) fn of(frames: &[Frame]) -> Self {
         let mut counts: HashMap<Rgb, u64> = HashMap::new();
-        for pixel in frames.iter().flat_map(|frame| frame.pixels.as_chunks().0) {
-            *counts.entry(*pixel).or_default() += 1;
+        for run in frames.iter().flat_map(runs) {
+            *counts.entry(run[0]).or_default() += run.len() as u64;
         }
         let mut colours: Vec<Rgb> = most_frequent(&counts, EXACT);
         for colour in &colours {
@@ -56,6 +56,11 @@ impl Palette {
     pub(super) fn bytes(&self) -> Vec<u8> {
         self.colours.concat()
     }
+}
+
+/// Neighbours of one colour: most pixels are like the one before them.
+pub(super) fn runs(frame: &Frame) -> impl Iterator<Item = &[Rgb]> {
+    frame.pixels.as_chunks().0.chunk_by(|one, next| one == next)
 }
 
 /// The `n` most frequent ones; equally frequent ones in a fixed order.

@@ -25,11 +25,9 @@ struct Array {
         for (int i = 0; i < row_len; ++i) row(replica)[i] = from.row(replica)[i];
     }
     void write() {
-        for (T element : at) {
-            Word word = 0;
-            memcpy(&word, &element, sizeof element);
-            if (fwrite(&word, sizeof word, 1, stdout) != 1) exit(4);
-        }
+        std::vector<Word> words(at.size());
+        for (size_t i = 0; i < at.size(); ++i) memcpy(&words[i], &at[i], sizeof(T));
+        if (fwrite(words.data(), sizeof(Word), words.size(), stdout) != words.size()) exit(4);
     }
 };
 
