@@ -137,21 +137,29 @@ impl Emitter<'_> {
                     self.first_parts_at(at, layers[0].n, "0")
                 );
             }
-            let to = back.d_input.filter(|_| wanted == Wanted::Input);
-            let Some(to) = to else { return text };
-            let width = |i: usize| self.width(pass.inputs[i]);
-            let (before, width) = ((0..to.input).map(width).sum::<usize>(), width(to.input));
-            let Layer { n, packed_back, .. } = layers[0];
-            let _ = writeln!(
-                text,
-                "{}inputs_back<{n}>({}, m.packed + {packed_back}ll, parts, \
-                 m.column[{}] + first * {width}, {before}, {width}, rows);",
-                self.one_does(),
-                buffers(layers.len() - 1).0,
-                to.column.0
-            );
+            if wanted == Wanted::Input {
+                text += &self.inputs_back(id);
+            }
             text
         })
+    }
+
+    /// Goes back through a first layer to the input whose derivatives are wanted.
+    fn inputs_back(&self, id: PassId) -> String {
+        let (pass, layers) = self.pass(id);
+        let Some(to) = pass.back.as_ref().and_then(|back| back.d_input) else {
+            return String::new();
+        };
+        let width = |i: usize| self.width(pass.inputs[i]);
+        let (before, width) = ((0..to.input).map(width).sum::<usize>(), width(to.input));
+        let Layer { n, packed_back, .. } = layers[0];
+        format!(
+            "{}inputs_back<{n}>({}, m.packed + {packed_back}ll, parts, \
+             m.column[{}] + first * {width}, {before}, {width}, rows);\n",
+            self.one_does(),
+            buffers(layers.len() - 1).0,
+            to.column.0
+        )
     }
 
     /// Goes back through layer number `l`, `step` layers from the last, to the outputs of the hidden one before it, which are
@@ -256,16 +264,11 @@ impl Emitter<'_> {
     /// Asks for a layer's `packed` weights while the layer before it, or behind it on the way back, still has its turn: where
     /// many runs share the caches, hardly any weights are still there.
     fn bring_near(&self, layer: &Layer, packed: usize) -> String {
-        let bytes = layer.k * layer.n * size_of::<u16>();
-        match self.context.crowded() {
-            true => {
-                format!(
-                    "        bring_near(m.packed + {packed}ll, {bytes}u, tile, {}u);\n",
-                    self.tiles.n
-                )
-            }
-            false => String::new(),
+        if !self.context.crowded() {
+            return String::new();
         }
+        let bytes = layer.k * layer.n * size_of::<u16>();
+        format!("        bring_near(m.packed + {packed}ll, {bytes}u, tile, {}u);\n", self.tiles.n)
     }
 
     /// Waits for all that share a pass.
