@@ -37,7 +37,8 @@ pub fn write_gif(path: &Path, moments: &[Moment], width: u32, fps: u32) -> Resul
     encoder.set_repeat(Repeat::Infinite).with_context(shown)?;
     let mut before: Vec<u8> = Vec::new();
     for (i, moment) in moments.iter().enumerate() {
-        let now = numbers(&moment.picture(width)?, &mut palette);
+        let mut now = numbers(&moment.picture(width)?, &mut palette);
+        keep_height(&mut now, &before, usize::from(columns) * usize::from(rows));
         let mut frame = changes(&before, &now, columns, rows);
         frame.delay = if i + 1 == moments.len() { PAUSE } else { delay(i, fps) };
         encoder.write_frame(&frame).with_context(shown)?;
@@ -57,6 +58,13 @@ fn numbers(frame: &Frame, palette: &mut Palette) -> Vec<u8> {
     runs(frame).flat_map(|run| repeat_n(palette.number(run[0]), run.len())).collect()
 }
 
+/// Cuts what is higher than the film and leaves what was below a lower picture: what a scene shows may change in an episode,
+/// and so its height.
+fn keep_height(now: &mut Vec<u8>, before: &[u8], pixels: usize) {
+    now.truncate(pixels);
+    now.extend_from_slice(before.get(now.len()..).unwrap_or_default());
+}
+
 /// The smallest rectangle in which something has changed, and in it only that.
 fn changes(before: &[u8], now: &[u8], width: u16, height: u16) -> gif::Frame<'static> {
     let columns = usize::from(width);
@@ -65,14 +73,14 @@ fn changes(before: &[u8], now: &[u8], width: u16, height: u16) -> gif::Frame<'st
         let range = y * columns..(y + 1) * columns;
         (before.get(range.clone()).unwrap_or_default(), &now[range])
     };
-    let changed = |y: &usize| row(*y).0 != row(*y).1;
-    let changed: Vec<usize> = (0..usize::from(height)).filter(changed).collect();
+    let is_changed = |y: &usize| row(*y).0 != row(*y).1;
+    let changed: Vec<usize> = (0..usize::from(height)).filter(is_changed).collect();
     let pairs = |y: &usize| row(*y).0.iter().zip(row(*y).1);
     let alike = |(before, now): &(&u8, &u8)| before == now;
-    let on_left = changed.iter().map(|y| pairs(y).take_while(alike).count()).min();
-    let on_right = changed.iter().map(|y| pairs(y).rev().take_while(alike).count()).min();
+    let same_on_left = changed.iter().map(|y| pairs(y).take_while(alike).count()).min();
+    let same_on_right = changed.iter().map(|y| pairs(y).rev().take_while(alike).count()).min();
     // A frame in which nothing moves still takes its time: one pixel.
-    let (left, right) = (on_left.unwrap_or(0), columns - on_right.unwrap_or(columns - 1));
+    let (left, right) = same_on_left.zip(same_on_right).map_or((0, 1), |(l, r)| (l, columns - r));
     let rows = changed.first().map_or(0, |y| *y)..changed.last().map_or(1, |y| y + 1);
     let mut buffer = Vec::with_capacity(rows.len() * (right - left));
     for (before, now) in rows.clone().map(row) {
@@ -111,5 +119,17 @@ mod tests {
         let frame = changes(&now, &now, 3, 3);
         assert_eq!(*frame.buffer, [SAME]);
         assert_eq!(changes(&[], &now, 3, 3).buffer.len(), 9);
+    }
+
+    #[test]
+    fn all_frames_are_as_high_as_the_first() {
+        let kept = |now: &[u8], before: &[u8]| {
+            let mut now = now.to_vec();
+            keep_height(&mut now, before, 4);
+            now
+        };
+        assert_eq!(kept(&[1, 2, 3, 4], &[]), [1, 2, 3, 4]);
+        assert_eq!(kept(&[5, 6], &[1, 2, 3, 4]), [5, 6, 3, 4]);
+        assert_eq!(kept(&[5, 6, 7, 8, 9, 9], &[1, 2, 3, 4]), [5, 6, 7, 8]);
     }
 }

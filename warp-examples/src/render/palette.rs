@@ -58,7 +58,7 @@ impl Palette {
     }
 }
 
-/// Neighbours of one colour: most pixels are like the one before them.
+/// Runs of equal neighbouring pixels, so that each is looked up once: most pixels are like the one before them.
 pub(super) fn runs(frame: &Frame) -> impl Iterator<Item = &[Rgb]> {
     frame.pixels.as_chunks().0.chunk_by(|one, next| one == next)
 }

@@ -31,16 +31,17 @@ impl Emitter<'_> {
                 true => self.kept(shape.inputs[l], layers[l].k),
                 false => NOWHERE.into(),
             };
-            let near = |l: usize| match l + 1 < layers.len() {
-                true => self.bring_near(&layers[l], layers[l].packed),
+            // Those of outer layers are small. The first is asked for before inputs are put in place, each other one layer ahead.
+            let prefetch = |l: usize| match l + 1 < layers.len() {
+                true => self.prefetch(&layers[l], layers[l].packed),
                 false => String::new(),
             };
-            let mut text = near(1);
+            let mut text = prefetch(1);
             text += &self.put_columns::<false>(&pass.inputs, &self.by_one(kept(0)), layers[0].k);
             for (l, Layer { outputs, k, n, bias, packed, .. }) in layers.iter().enumerate() {
                 let (x, y) = buffers(l);
                 if l > 0 {
-                    text += &near(l + 1);
+                    text += &prefetch(l + 1);
                 }
                 let (weights, bias) =
                     (format!("m.packed + {packed}ll"), format!("m.parameters + {bias}ll"));
@@ -101,11 +102,11 @@ impl Emitter<'_> {
             };
             // Derivatives by the layer before an output layer of one column are products of two numbers.
             let is_single = head.outputs == 1 && layers.len() > 1;
-            let near = |l: usize| match l {
+            let prefetch = |l: usize| match l {
                 0 => String::new(),
-                _ => self.bring_near(&layers[l], layers[l].packed_back),
+                _ => self.prefetch(&layers[l], layers[l].packed_back),
             };
-            let mut text = near(layers.len().saturating_sub(2));
+            let mut text = prefetch(layers.len().saturating_sub(2));
             if !is_single {
                 let kept = self.by_one(kept(layers.len() - 1));
                 text += &self.put_columns::<true>(&[back.d_output], &kept, head.n);
@@ -124,7 +125,7 @@ impl Emitter<'_> {
             }
             for (step, l) in (1..layers.len()).rev().enumerate() {
                 if step > 0 {
-                    text += &near(l - 1);
+                    text += &prefetch(l - 1);
                 }
                 let single = (is_single && step == 0).then(|| self.by_one(kept(l)));
                 text += &self.layer_back(id, (l, step), single, wanted, &kept(l - 1));
@@ -261,14 +262,17 @@ impl Emitter<'_> {
         passes
     }
 
-    /// Asks for a layer's `packed` weights while the layer before it, or behind it on the way back, still has its turn: where
-    /// many runs share the caches, hardly any weights are still there.
-    fn bring_near(&self, layer: &Layer, packed: usize) -> String {
+    /// Prefetches a layer's weights, `packed` for one direction, while the layer that is computed before it still runs: where
+    /// many runs share the second-level cache, few of them are still in it.
+    fn prefetch(&self, layer: &Layer, packed: usize) -> String {
         if !self.context.crowded() {
             return String::new();
         }
         let bytes = layer.k * layer.n * size_of::<u16>();
-        format!("        bring_near(m.packed + {packed}ll, {bytes}u, tile, {}u);\n", self.tiles.n)
+        format!(
+            "        prefetch_packed(m.packed + {packed}ll, {bytes}u, tile, {}u);\n",
+            self.tiles.n
+        )
     }
 
     /// Waits for all that share a pass.

@@ -26,13 +26,14 @@ __device__ inline void store_packed(uint4* to, uint4 x) {
                  "r"(x.w), "l"(packed_policy())
                  : "memory");
 }
-// Asks for weights that a layer needs whose turn is next. A run's tiles need them at about the same time, so each of them asks
-// for its part.
-__device__ inline void bring_near(const void* packed, unsigned int bytes, unsigned int tile, unsigned int tiles) {
-    unsigned int part = (bytes / 16 + tiles - 1) / tiles * 16, begin = tile * part;
+// Prefetches the next layer's weights into the second-level cache. The tiles that a run's blocks have at the moment need the
+// same weights at about the same time, so each asks for a part.
+__device__ inline void prefetch_packed(const void* packed, unsigned int bytes, unsigned int tile, unsigned int tiles) {
+    unsigned int parts = tiles < BLOCKS / TEAM ? tiles : BLOCKS / TEAM;
+    unsigned int part = (bytes / 16 + parts - 1) / parts * 16, begin = tile % parts * part;
     if (threadIdx.x != 0 || begin >= bytes) return;
     unsigned int size = part < bytes - begin ? part : bytes - begin;
-    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"((const char*)packed + begin), "r"(size) : "memory");
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"((const char*)packed + begin), "r"(size));
 }
 #else
 __device__ inline uint4 load_packed(const uint4* from) { return __ldcg(from); }
