@@ -2,9 +2,12 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 use serde_json::Value;
+use signal_hook::consts::signal::SIGINT;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 
 /// A run of 128 environment steps per iteration and a very small network, which may be as long as one
@@ -71,6 +74,7 @@ impl Folder {
     }
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {
+        hear_interrupts();
         let mut command = Command::new(env!("CARGO_BIN_EXE_warp"));
         // The same tests on every machine: `--device auto` must not find a GPU.
         command.env("CUDA_VISIBLE_DEVICES", "");
@@ -164,6 +168,16 @@ impl Folder {
         };
         entries.filter_map(name).max()
     }
+}
+
+/// A shell's background jobs ignore SIGINT, and so would what they start; but who begins as a program of a process that handles
+/// a signal has it as usual. This one handles it as if it did not.
+fn hear_interrupts() {
+    static HEARD: Once = Once::new();
+    HEARD.call_once(|| {
+        let ends = Arc::new(AtomicBool::new(true));
+        signal_hook::flag::register_conditional_default(SIGINT, ends).unwrap();
+    });
 }
 
 impl Drop for Folder {

@@ -31,7 +31,8 @@ impl Emitter<'_> {
                 true => self.kept(shape.inputs[l], layers[l].k),
                 false => NOWHERE.into(),
             };
-            // Those of outer layers are small. The first is asked for before inputs are put in place, each other one layer ahead.
+            // Weights of the first and the last layer are small. Those of the second are asked for before inputs are put in
+            // place, those of others while the layer before them is computed.
             let prefetch = |l: usize| match l + 1 < layers.len() {
                 true => self.prefetch(&layers[l], layers[l].packed),
                 false => String::new(),
@@ -339,4 +340,37 @@ pub(super) fn on(at: usize, width: usize) -> String {
 /// Where layer number `l` reads and writes.
 fn buffers(l: usize) -> (&'static str, &'static str) {
     if l.is_multiple_of(2) { ("x", "y") } else { ("y", "x") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{H200, sources};
+    use crate::config::TrainConfig;
+
+    /// Places of weights that the programs of so many runs with these hidden layers prefetch, and in the same pass multiply by.
+    fn prefetched(hidden: &str, runs: usize) -> (usize, usize) {
+        let keys = format!("env_id = \"pendulum\"\nalgorithm = \"sac\"\nhidden = {hidden}");
+        let config = TrainConfig::resolve(&keys.parse().unwrap(), &warp_envs::registry()).unwrap();
+        let mut found = (0, 0);
+        for source in sources(&config, H200.shared_by(runs)).unwrap() {
+            let request = "prefetch_packed(m.packed + ";
+            for (at, _) in source.text.match_indices(request) {
+                let (place, behind) = source.text[at + request.len()..].split_once("ll, ").unwrap();
+                let pass = behind.split("if (member").next().unwrap();
+                found.0 += 1;
+                found.1 += usize::from(pass.contains(&format!("m.packed + {place}ll")));
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn weights_between_hidden_layers_are_prefetched_where_many_runs_share_a_cache() {
+        assert_eq!([prefetched("[]", 64), prefetched("[64]", 64)], [(0, 0); 2]);
+        // An update has 13 passes of the actor and four critics.
+        assert_eq!(prefetched("[64, 64]", 64), (13, 13));
+        // Two layers in each, and in the pass that acts, which is another function where there are only two hidden layers.
+        assert_eq!(prefetched("[64, 64, 64]", 64), (28, 28));
+        assert_eq!(prefetched("[64, 64]", 1), (0, 0));
+    }
 }
