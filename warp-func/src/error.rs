@@ -59,6 +59,11 @@ pub enum Error {
         /// The replica.
         replica: usize,
     },
+    /// Replicas that others have been put in the place of.
+    #[error(
+        "these are other replicas than at the beginning: they may be changed, but not exchanged"
+    )]
+    Exchanged,
     /// A replica that was sent and is to be moved or changed before it is received.
     #[error("environment {replica} is in flight: it was sent and has not been received")]
     UnderWay {

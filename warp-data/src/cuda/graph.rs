@@ -39,9 +39,12 @@ impl Graph {
     /// Starts all recorded launches and returns at once.
     ///
     /// # Errors
-    /// A driver that refuses.
+    /// Launches that are being recorded, or a driver that refuses.
     pub fn launch(&mut self) -> Result<()> {
         self.device.bind()?;
+        let turn = self.device.turn();
+        // A graph that records it would not keep alive what this one works on.
+        turn.refuse_recording("replaying launches")?;
         // SAFETY: the executable lives as long as `self`, and so does all that it works on.
         unsafe { result::graph::launch(self.executable, self.device.stream().cu_stream()) }
             .map_err(failed)

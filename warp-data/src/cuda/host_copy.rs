@@ -48,9 +48,12 @@ impl Landing {
             let doing = format!("copying array \"{}\" to the host", other.name());
             return Err(Error::Cuda { doing, reason: "it is on another GPU or stream".into() });
         }
-        let bytes = arrays.iter().map(DeviceArray::bytes).sum();
+        let add = |sum: usize, array: &DeviceArray| sum.checked_add(array.bytes());
+        let bytes = arrays.iter().try_fold(0, add);
         device.bind()?;
-        let Some(memory) = self.take(device, bytes) else { return Ok(None) };
+        let Some(memory) = bytes.and_then(|bytes| self.take(device, bytes)) else {
+            return Ok(None);
+        };
         let landing = self.clone();
         let mut copy = HostCopy { arrays, done: None, memory: Some(memory), landing };
         copy.begin(device)?;

@@ -62,8 +62,8 @@ impl HostWord {
 
 impl Drop for HostWord {
     fn drop(&mut self) {
-        let _ = self.device.synchronize();
-        if self.device.bind().is_ok() {
+        // If the GPU may still write to it, it is never freed.
+        if self.device.synchronize().is_ok() && self.device.bind().is_ok() {
             // SAFETY: allocated by `new`, freed once, and the GPU does nothing any more.
             let _ = unsafe { sys::cuMemFreeHost(self.word.as_ptr().cast()) };
         }

@@ -90,6 +90,10 @@ fn columns_of(store: &Store, ids: &[ArrayId], declared: &[Field]) -> Vec<FieldCo
         let (row, rows) = (array.row_len(), array.shape()[0]);
         FieldColumn { bits: Column { first: array.as_ptr().cast(), row, rows, _array: array } }
     };
+    assert!(
+        declared.iter().all(|field| field.dtype.size() == size_of::<u32>()),
+        "fields are words"
+    );
     let declared = declared.iter().map(|field| field.dtype);
     let planned = ids.iter().map(|id| store.array(*id).dtype());
     assert!(planned.eq(declared), "a state's arrays are planned from its declaration");

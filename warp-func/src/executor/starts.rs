@@ -86,10 +86,19 @@ fn resolved(
     let size = |dim: &&str| warp_core::dimension::dim_size(dims, dim).unwrap_or(0);
     let field = |field: &Field| {
         warp_core::dimension::field_len(env, dims, field)?;
+        if field.dtype == DType::U8 {
+            return Err(narrow_field(env, field));
+        }
         let dims = field.dims.iter().map(size).collect();
         Ok(StateField { name: field.name, dtype: field.dtype, dims })
     };
     fields.iter().map(field).collect()
+}
+
+/// Executors read states as words, whatever their type.
+fn narrow_field(env: &str, field: &Field) -> Error {
+    let reason = format!("state field \"{}\" is u8: a state has f32, i32 and u32", field.name);
+    warp_core::Error::InvalidSpec { env: env.into(), reason }.into()
 }
 
 /// Puts the rows into the pool's arrays.

@@ -49,6 +49,10 @@ pub struct Orders {
     pub actions: Vec<GroupAction>,
 }
 
+/// Which replicas they are, wherever they are moved to in memory.
+#[derive(Debug, Clone)]
+pub(crate) struct Identity(Arc<dyn Mover>);
+
 /// Replicas of one environment on the host, each with a seed and an episode of its own.
 ///
 /// A replica that is new, or whose episode has ended (unless [`AutoReset::SameStep`] has begun the next one
@@ -202,7 +206,7 @@ impl Replicas {
     /// # Errors
     /// A number that is not finite, an observation outside the space, an invalid phase or flag, or a fault found by
     /// the environment.
-    pub fn check_state(&self, ids: &[u32]) -> Result<()> {
+    pub fn check_state(&mut self, ids: &[u32]) -> Result<()> {
         let wrong = |option, value: String, reason: &str| {
             Err(Error::InvalidOption { option, value, reason: reason.into() })
         };
@@ -235,7 +239,7 @@ impl Replicas {
                 );
             }
             // Of new ones, too: where several are stepped side by side, the body runs on all of them.
-            // SAFETY: `&self` of who has the replicas; nothing is written.
+            // SAFETY: as in `step`; no reference into the state is held, which a view may write to.
             let fault = unsafe { self.mover.fault(*id as usize) };
             if let Some(Fault { field, value, reason }) = fault {
                 return wrong(field, value, &reason);
@@ -309,6 +313,18 @@ impl Replicas {
         unsafe {
             self.check_ended(&orders.ids)?;
             self.mover.check_actions(orders)
+        }
+    }
+
+    pub(crate) fn identity(&self) -> Identity {
+        Identity(Arc::clone(&self.mover))
+    }
+
+    /// Checks that they are the ones that had this identity, and not others that were put in their place.
+    pub(crate) fn check_identity(&self, identity: &Identity) -> Result<()> {
+        match std::ptr::addr_eq(Arc::as_ptr(&self.mover), Arc::as_ptr(&identity.0)) {
+            true => Ok(()),
+            false => Err(Error::Exchanged),
         }
     }
 

@@ -235,9 +235,9 @@ impl<E: Env> Runner<E> {
 
     #[inline(always)]
     fn observe(&self, id: usize, shown: &Shown, row: usize, chance: u8) {
-        let state = view::<E::State>(&self.fields, id);
         match &shown.obs {
             Seen::Number(numbers) => {
+                let state = view::<E::State>(&self.fields, id);
                 numbers.row_mut(row)[0] = self.env.number(&state).unwrap_or(0);
                 if let Some(mask) = &shown.action_mask[0] {
                     self.env.number_mask(&state, mask.row_mut(row));

@@ -169,7 +169,7 @@ impl ThreadPool {
             spins = spins.saturating_add(1);
             if spins < SPINS { std::hint::spin_loop() } else { yield_now() }
         }
-        assert!(!self.shared.panicked.load(Ordering::Relaxed), "a task panicked");
+        assert!(!self.shared.panicked.swap(false, Ordering::Relaxed), "a task panicked");
     }
 }
 

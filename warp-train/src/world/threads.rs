@@ -89,7 +89,11 @@ impl Link for Thread {
         let Round { what, receivers, patience } = round;
         let (since, timeout) = (Instant::now(), self.timeout.max(patience));
         let mut meeting = self.meeting();
-        meeting.enter(self.rank, what, mine)?;
+        if let Err(why) = meeting.enter(self.rank, what, mine) {
+            // Nobody comes any more; those who sleep are to hear it now.
+            self.room.changed.notify_all();
+            return Err(why);
+        }
         let number = meeting.round;
         if meeting.said.iter().all(Option::is_some) {
             let said = meeting.said.iter_mut().map(|part| part.take().unwrap_or_default());

@@ -19,7 +19,7 @@ use super::launch::{Function, Launch};
 use super::pointers::{self, Counters};
 use crate::blueprint::Blueprint;
 use crate::error::{Error, Result};
-use crate::replicas::{AutoReset, Orders, Replicas};
+use crate::replicas::{AutoReset, Identity, Orders, Replicas};
 use crate::vec_env::{ArrayIds, VecOptions};
 use args::OwnArgs;
 use shown::Rows;
@@ -66,6 +66,7 @@ fn source_of(text: &EnvKernels, limit: Option<u32>) -> Result<Source> {
 pub struct CudaReplicas {
     /// What they are, and everything that their futures depend on as it was when the host last asked.
     host: Replicas,
+    identity: Identity,
     kernels: Kernels,
     ids: ArrayIds,
     device: DeviceStore,
@@ -174,6 +175,7 @@ impl CudaReplicas {
             _counters: counters,
             _tables: tables,
             lent: Vec::new(),
+            identity: host.identity(),
             host,
             ids,
             device,
@@ -301,7 +303,7 @@ impl CudaReplicas {
         Err(self.refused(&words))
     }
 
-    /// The replicas on the host, up to date; waits for the GPU.
+    /// The replicas on the host, up to date; waits for the GPU. They may be changed, but not exchanged for others.
     ///
     /// # Errors
     /// As [`CudaReplicas::finish`].
@@ -342,6 +344,7 @@ impl CudaReplicas {
     }
 
     fn choose(&mut self, ids: Option<&[u32]>) -> Result<Chosen> {
+        self.host.check_identity(&self.identity)?;
         let all = self.seeds().len();
         let Some(ids) = ids else { return Ok(Chosen { n: all, some: false }) };
         self.host.check_ids(ids)?;

@@ -11,7 +11,7 @@ mod sync;
 
 use super::batch::Batch;
 use super::runner::{Mover, Part};
-use super::{CHUNK, Orders, Replicas};
+use super::{CHUNK, Identity, Orders, Replicas};
 use crate::error::{Error, Result};
 use crate::thread_pool::thread_count;
 use board::{Board, Piece, Place, Turn};
@@ -29,6 +29,7 @@ const MOST_ROWS: usize = 4 * CHUNK;
 #[derive(Debug)]
 pub struct ReplicaQueue {
     replicas: Replicas,
+    identity: Identity,
     shared: Arc<Shared>,
     workers: Vec<JoinHandle<()>>,
     /// What the owner's own pieces show.
@@ -59,7 +60,9 @@ impl Shared {
             // `ReplicaQueue` checks before it posts; the scratch is this thread's.
             unsafe { self.mover.advance(&part) };
         };
-        if std::panic::catch_unwind(std::panic::AssertUnwindSafe(move_them)).is_err() {
+        if let Err(payload) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move_them)) {
+            // Dropping it could panic again, and who receives would wait for ever.
+            std::mem::forget(payload);
             return self.board.give_up();
         }
         let took = began.elapsed().as_nanos() as u64 / rows as u64;
@@ -92,9 +95,14 @@ impl ReplicaQueue {
         let board = Board::new(replicas.new_batch(n)?, n);
         let shared = Shared { board, mover: Arc::clone(&replicas.mover), cost: AtomicU32::new(0) };
         let shared = Arc::new(shared);
+        let scratch = replicas.new_batch(MOST_ROWS)?;
+        let n_workers = thread_count(replicas.options().threads);
+        // Before threads are there that an error would leave behind.
+        let scratches = (0..n_workers).map(|_| replicas.new_batch(MOST_ROWS));
+        let scratches = scratches.collect::<Result<Vec<_>>>()?;
         let mut workers = Vec::new();
-        for index in 0..thread_count(replicas.options().threads) {
-            let (shared, mut scratch) = (Arc::clone(&shared), replicas.new_batch(MOST_ROWS)?);
+        for (index, mut scratch) in scratches.into_iter().enumerate() {
+            let shared = Arc::clone(&shared);
             let core = replicas.options().core_of(index);
             let serve = move || {
                 core.into_iter().for_each(super::options::pin);
@@ -106,16 +114,18 @@ impl ReplicaQueue {
             // Who receives does what no thread does, so fewer threads are fine.
             workers.extend(named.spawn(serve).ok());
         }
-        let scratch = replicas.new_batch(MOST_ROWS)?;
         let under_way = vec![false; n];
-        Ok(Self { replicas, shared, workers, scratch, under_way, n_under_way: 0 })
+        let identity = replicas.identity();
+        Ok(Self { replicas, identity, shared, workers, scratch, under_way, n_under_way: 0 })
     }
 
     /// Sends replicas off with their actions.
     ///
     /// # Errors
-    /// As [`Replicas::step`], or a replica that is under way; nothing has been sent then.
+    /// As [`Replicas::step`], a replica that is under way, or replicas that were exchanged for others (by
+    /// [`ReplicaQueue::replicas_mut`]); nothing has been sent then.
     pub fn send(&mut self, mut orders: Orders) -> Result<()> {
+        self.replicas.check_identity(&self.identity)?;
         self.check_idle(&orders.ids)?;
         self.replicas.check_orders(&mut orders)?;
         let rows = orders.ids.len();

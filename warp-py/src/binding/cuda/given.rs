@@ -109,7 +109,7 @@ fn borrow(device: &Device, name: &str, kind: NumberKind, found: Found) -> PyResu
 fn by_dlpack(device: &Device, name: &str, value: &Bound<'_, PyAny>) -> PyResult<Found> {
     let py = value.py();
     let place: (i32, i32) = value.call_method0(intern!(py, "__dlpack_device__"))?.extract()?;
-    check_gpu(device, name, place.1)?;
+    check_place(device, name, place.0, place.1)?;
     let stream = device.stream().cu_stream() as u64;
     let given = PyDict::new(py);
     given.set_item("stream", stream)?;
@@ -124,7 +124,7 @@ fn by_dlpack(device: &Device, name: &str, value: &Bound<'_, PyAny>) -> PyResult<
         other => other?,
     };
     let import = Import::take(&capsule)?;
-    check_gpu(device, name, import.place().number)?;
+    check_place(device, name, import.place().kind, import.place().number)?;
     let dtype = import.dtype();
     let kind = match (dtype.code, dtype.bits) {
         (INT, 8 | 16 | 32 | 64) => Some(NumberKind::Signed),
@@ -181,11 +181,12 @@ fn by_interface(device: &Device, name: &str, value: &Bound<'_, PyAny>) -> PyResu
     Ok(Found { kind, truth, bits, dtype: typestr, shape, strides, address, keep })
 }
 
-fn check_gpu(device: &Device, name: &str, number: i32) -> PyResult<()> {
+fn check_place(device: &Device, name: &str, kind: i32, number: i32) -> PyResult<()> {
     let own = device.info().ordinal;
-    if usize::try_from(number) == Ok(own) {
-        return Ok(());
-    }
-    let reason = format!("{name} is on GPU {number}, but these environments are on GPU {own}");
+    let reason = match usize::try_from(number) {
+        _ if kind != CUDA => format!("{name} is on a device of DLPack's kind {kind}, not on a GPU"),
+        Ok(number) if number == own => return Ok(()),
+        _ => format!("{name} is on GPU {number}, but these environments are on GPU {own}"),
+    };
     Err(PyValueError::new_err(reason))
 }

@@ -6,6 +6,9 @@
     reason = "clippy knows tests by their attribute, which helpers lack"
 )]
 
+#[cfg(feature = "replicas")]
+mod replicas;
+#[path = "../worlds/mod.rs"]
 mod worlds;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,7 +18,7 @@ use warp_core::{
     Actions, DType, Draw, Env, EnvSpec, Field, FieldSource, GroupSpec, LimitEnds, Observation,
     Record, Result, Space, State, StepOut, TimeLimit,
 };
-use warp_func::{CpuVecEnv, ThreadPool, VecEnv};
+use warp_func::{CpuVecEnv, ThreadPool, VecEnv, VecOptions};
 use worlds::crowd::{Crowd, CrowdConfig};
 use worlds::{act, make};
 
@@ -24,6 +27,7 @@ const ASKS_TOO_OFTEN: u8 = 0;
 const ASKS_FOR_ANOTHER_TYPE: u8 = 1;
 const SAYS_VALUE_AND_TAKES_ROWS: u8 = 2;
 const WRITES_WHEN_DROPPED: u8 = 3;
+const PANICS_WITH_A_BOMB: u8 = 4;
 
 /// Two rows, both of two elements.
 struct ByHand<const TRICK: u8>;
@@ -124,7 +128,19 @@ impl<const TRICK: u8> Env for Tricky<TRICK> {
         out.obs[0][0] = state.x[0];
     }
     fn step(&self, state: &mut Rows<'_>, _: &Actions<'_>, _: &mut Draw, _: &mut StepOut<'_>) {
+        if TRICK == PANICS_WITH_A_BOMB {
+            std::panic::panic_any(Bomb);
+        }
         state.x[0] = 1.0;
+    }
+}
+
+/// What not even the payload of a panic may be: it panics again when it is dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("not even the payload can be dropped");
     }
 }
 
@@ -159,6 +175,63 @@ fn a_view_is_gone_before_the_next_one_is_made_and_rows_are_not_saved() {
     assert_eq!(envs.store().slice::<f32>(x), [201.0, 0.0, 201.0, 0.0, 201.0, 0.0]);
 }
 
+/// A state of one byte, though a view of bits reads words.
+struct Narrow;
+
+impl Record for Narrow {
+    const NAME: &'static str = "Narrow";
+    const FIELDS: &'static [Field] = &[Field { name: "x", dtype: DType::U8, dims: &[] }];
+}
+
+impl State for Narrow {
+    const SCALARS: bool = true;
+    type View<'a> = u32;
+
+    fn view<'a>(source: &mut impl FieldSource<'a>) -> u32 {
+        source.bits()
+    }
+
+    fn save(x: &u32, mut put: impl FnMut(usize, u32)) {
+        put(0, *x);
+    }
+}
+
+struct OfBytes(Tricky<WRITES_WHEN_DROPPED>);
+
+impl Env for OfBytes {
+    const NAME: &'static str = "of_bytes";
+    type Config = NoConfig;
+    type Params = NoParams;
+    type State = Narrow;
+
+    fn new(config: &NoConfig) -> Result<Self> {
+        Ok(Self(Tricky::new(config)?))
+    }
+    fn spec(&self) -> EnvSpec {
+        self.0.spec()
+    }
+    fn params(&self) -> &NoParams {
+        self.0.params()
+    }
+    fn reset(&self, state: &mut u32, _: &mut Draw) {
+        *state = 1;
+    }
+    fn observe(&self, state: &u32, out: &mut Observation<'_>) {
+        out.obs[0][0] = *state as f32;
+    }
+    fn step(&self, state: &mut u32, _: &Actions<'_>, _: &mut Draw, _: &mut StepOut<'_>) {
+        *state += 1;
+    }
+}
+
+#[test]
+fn a_state_of_bytes_is_refused() {
+    let env = OfBytes::new(&NoConfig::default()).unwrap();
+    let envs = CpuVecEnv::new(env, VecOptions { n_envs: 100_000, ..VecOptions::default() });
+    let said = envs.map(drop).unwrap_err().to_string();
+    assert!(said.contains("\"x\" is u8: a state has f32, i32 and u32"), "{said}");
+}
+
 #[test]
 fn an_executor_keeps_its_store() {
     let config = CrowdConfig::default();
@@ -175,13 +248,7 @@ fn an_executor_keeps_its_store() {
 }
 
 #[test]
-fn work_of_a_crew_is_over_when_its_panic_is_seen() {
-    struct Bomb;
-    impl Drop for Bomb {
-        fn drop(&mut self) {
-            panic!("not even the payload can be dropped");
-        }
-    }
+fn work_of_a_thread_pool_is_over_when_its_panic_is_seen() {
     let mut thread_pool = ThreadPool::new(3);
     let (begun, finished) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let blown = catch_unwind(AssertUnwindSafe(|| {
@@ -195,4 +262,10 @@ fn work_of_a_crew_is_over_when_its_panic_is_seen() {
     }));
     assert_eq!(finished.into_inner(), begun.into_inner() / 2);
     assert_eq!(blown.unwrap_err().downcast_ref::<&str>(), Some(&"a task panicked"));
+    // And it is over: the next round is one like any other.
+    let done = AtomicUsize::new(0);
+    thread_pool.run(8, &|_| {
+        done.fetch_add(1, Relaxed);
+    });
+    assert_eq!(done.into_inner(), 8);
 }
