@@ -16,7 +16,7 @@ usage: ./run.sh [PART]...    without a part: all of them
   samplers  GPU tests of the samplers, and their times
   bench     environment steps per second
   train     training throughput with learning curves (report/curves), and a run to a score
-  map       training over worlds, networks, replicas and algorithms as a fraction of the GPU's limit (report/map.json)
+  map       training over environments, networks, replicas and algorithms as a fraction of the GPU's limit (report/map.json)
   scaling   training on 2, 4, 8 .. GPUs beside one, fleets, and JAX if there (report/scaling); needs two GPUs
   ranks     that several GPUs learn the same, lose a rank cleanly and go on; needs two GPUs
   libtorch  training through LibTorch: its rate, and its returns beside the processor's
