@@ -13,7 +13,8 @@ use std::process::ExitCode;
 use std::time::Instant;
 use warp_core::DType;
 use warp_func::cuda::{
-    Build, Check, Device, DeviceArray, Graph, Kernels, check_source, nvrtc_version,
+    Build, Check, Device, DeviceArray, FunctionResources, Graph, Kernels, check_source,
+    nvrtc_version,
 };
 use warp_sample::cuda::{
     DeviceActions, DeviceInputs, DeviceRows, DeviceSampler, Made, Part, sampler_source,
@@ -405,8 +406,8 @@ fn speed(kernels: &Kernels) -> Result<(), Failed> {
             best * 1e6,
             bytes / median / 1e12
         );
-        let (registers, local) = sampler.registers_and_local()?;
-        println!("  {registers} registers, {local} bytes of local memory per thread");
+        let FunctionResources { registers, local_bytes } = sampler.resources()?;
+        println!("  {registers} registers, {local_bytes} bytes of local memory per thread");
     }
     Ok(())
 }

@@ -163,7 +163,7 @@ fn room(_: &str) -> Result<()> {
     };
     let (mut large, mut envs, config) = learner(500, 8000)?;
     let gpu = envs.as_cuda().ok_or("not on a GPU")?.gpu().clone();
-    let (held, free) = (gpu.held(), gpu.free_bytes()?);
+    let (held, free) = (gpu.allocations(), gpu.free_bytes()?);
     let done = large.iterate(&mut *envs, cuda_cases::progress(&config, 0), 0);
     let error = done.err().ok_or("it fits")?.to_string();
     println!("{error}");
@@ -172,12 +172,12 @@ fn room(_: &str) -> Result<()> {
     {
         return Err(format!("it says: {error}").into());
     }
-    if held != gpu.held() || gpu.free_bytes()? + (64 << 20) < free {
+    if held != gpu.allocations() || gpu.free_bytes()? + (64 << 20) < free {
         return Err("something was taken".into());
     }
     let (mut small, mut envs, config) = learner(20, 30)?;
     let gpu = envs.as_cuda().ok_or("not on a GPU")?.gpu().clone();
-    let bytes = || gpu.held().iter().map(|held| held.bytes).sum::<u64>();
+    let bytes = || gpu.allocations().iter().map(|held| held.bytes).sum::<u64>();
     let before = bytes();
     small.iterate(&mut *envs, cuda_cases::progress(&config, 0), 1)?;
     match bytes() > before + (1 << 20) {

@@ -1,7 +1,7 @@
 //! One array on a device: allocated once, at an address that never changes.
 #![expect(unsafe_code, reason = "owns device memory and copies to and from it")]
 
-use super::device::{Device, Held, device_error};
+use super::device::{Allocation, Device, device_error};
 use crate::array::Element;
 use crate::error::{Error, Result};
 use crate::store::bytes_of;
@@ -53,7 +53,7 @@ impl fmt::Debug for Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         if let Owner::Us = self.owner {
-            self.device.holdings().remove(&self.address);
+            self.device.allocated().remove(&self.address);
             // A kernel may still be at work on it; nothing can be done about an error here.
             let _ = self.device.synchronize();
             if self.device.bind().is_ok() {
@@ -87,18 +87,19 @@ impl DeviceArray {
         // At least one cache line, since a zero-sized allocation has no address.
         let bytes = (bytes as usize).max(64);
         let fail = |e| device_error(&format!("allocating {}", what()), e);
-        let turn = device.turn();
-        turn.refuse_recording(&format!("allocating {}", what()))?;
+        let lock = device.lock_stream();
+        lock.refuse_recording(&format!("allocating {}", what()))?;
         // SAFETY: the size is not zero; the memory belongs to `Memory`, which frees it.
         let address = unsafe { result::malloc_sync(bytes) }.map_err(fail)?;
         let memory = Memory { device: device.clone(), address, owner: Owner::Us };
         // SAFETY: the whole of the block that was just allocated.
         unsafe { result::memset_d8_async(address, 0, bytes, device.stream().cu_stream()) }
             .map_err(fail)?;
-        drop(turn);
+        drop(lock);
         let (name, shape, bytes) = (Arc::from(name), Arc::from(shape), bytes as u64);
-        let held = Held { name: Arc::clone(&name), dtype, shape: Arc::clone(&shape), bytes };
-        device.holdings().insert(address, held);
+        let allocation =
+            Allocation { name: Arc::clone(&name), dtype, shape: Arc::clone(&shape), bytes };
+        device.allocated().insert(address, allocation);
         Ok(Self { name, dtype, shape, memory: Arc::new(memory), targets: Arc::default() })
     }
 
@@ -234,8 +235,8 @@ impl DeviceArray {
         }
         self.device().bind()?;
         let doing = || format!("copying array \"{}\" to the GPU", self.name);
-        let turn = self.device().turn();
-        turn.refuse_recording(&doing())?;
+        let lock = self.device().lock_stream();
+        lock.refuse_recording(&doing())?;
         // SAFETY: the array has as many elements of this type; pageable host memory is copied from
         // before the call returns, unless it is recorded.
         unsafe { result::memcpy_htod_async(self.ptr(), data, self.device().stream().cu_stream()) }
@@ -251,8 +252,8 @@ impl DeviceArray {
             return Ok(());
         }
         self.device().bind()?;
-        let mut turn = self.device().turn();
-        turn.keep(|| self.clone());
+        let mut lock = self.device().lock_stream();
+        lock.keep(|| self.clone());
         let stream = self.device().stream().cu_stream();
         // SAFETY: the array has as many bytes.
         unsafe { result::memset_d8_async(self.ptr(), 0, self.bytes(), stream) }
@@ -270,13 +271,13 @@ impl DeviceArray {
         }
         self.device().bind()?;
         let doing = || format!("copying array \"{}\" from the GPU", self.name);
-        let turn = self.device().turn();
-        turn.refuse_recording(&doing())?;
+        let lock = self.device().lock_stream();
+        lock.refuse_recording(&doing())?;
         // SAFETY: the array has as many elements of this type, all bit patterns of which are valid,
         // and `data` is borrowed until they are there.
         unsafe { result::memcpy_dtoh_async(data, self.ptr(), self.device().stream().cu_stream()) }
             .map_err(|e| device_error(&doing(), e))?;
-        drop(turn);
+        drop(lock);
         self.device().synchronize()
     }
 
@@ -302,8 +303,8 @@ impl DeviceArray {
         let bytes = self.len() * self.dtype.size();
         let stream = self.device().stream().cu_stream();
         self.device().bind()?;
-        let mut turn = self.device().turn();
-        turn.keep(|| [self.clone(), from.clone()]);
+        let mut lock = self.device().lock_stream();
+        lock.keep(|| [self.clone(), from.clone()]);
         // SAFETY: both arrays have `bytes` bytes.
         unsafe { result::memcpy_dtod_async(self.ptr(), from.ptr(), bytes, stream) }
             .map_err(|e| device_error(&format!("copying array \"{}\"", self.name), e))
@@ -329,8 +330,8 @@ impl DeviceArray {
             return Ok(());
         }
         self.device().bind()?;
-        let mut turn = self.device().turn();
-        turn.keep(|| [self.clone(), from.clone()]);
+        let mut lock = self.device().lock_stream();
+        lock.keep(|| [self.clone(), from.clone()]);
         // SAFETY: both arrays have these bytes, as checked above.
         unsafe { result::memcpy_dtod_async(to, source, bytes, stream) }
             .map_err(|e| device_error(&format!("copying array \"{}\"", self.name), e))

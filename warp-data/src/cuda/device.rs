@@ -25,24 +25,24 @@ pub struct Device(Arc<Inner>);
 struct Inner {
     stream: Arc<CudaStream>,
     info: DeviceInfo,
-    /// What is allocated, by address.
-    held: Mutex<BTreeMap<u64, Held>>,
+    /// Arrays that are allocated, by address.
+    allocated: Mutex<BTreeMap<u64, Allocation>>,
     /// What the launches that are being recorded work on; none while nothing is recorded.
     recorded: Mutex<Option<Kept>>,
     /// Bytes of the arrays that are being planned; none while arrays are allocated.
     planned: Mutex<Option<u128>>,
     /// Whether recorded kernels may begin before those that they wait for have ended.
-    begins_early: AtomicBool,
+    has_programmatic_launch: AtomicBool,
 }
 
 /// What recorded launches work on: arrays and machine code.
 pub(super) type Kept = Vec<Box<dyn Any + Send>>;
 
-/// The turn of one thread to put work on the device's stream, or to begin or end to record it.
+/// The lock of a device's stream: who holds it may put work on the stream, or begin or end to record it.
 #[derive(Debug)]
-pub struct Turn<'a>(MutexGuard<'a, Option<Kept>>);
+pub struct StreamLock<'a>(MutexGuard<'a, Option<Kept>>);
 
-impl Turn<'_> {
+impl StreamLock<'_> {
     /// If work is being recorded, keeps what it needs as long as it can be replayed.
     pub fn keep<T: Send + 'static>(&mut self, what: impl FnOnce() -> T) {
         if let Some(kept) = &mut *self.0 {
@@ -70,7 +70,7 @@ impl Turn<'_> {
 
 /// An array in a GPU's memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Held {
+pub struct Allocation {
     /// Its name.
     pub name: Arc<str>,
     /// Its element type.
@@ -144,14 +144,14 @@ impl Device {
         let context = CudaContext::new(ordinal).map_err(fail)?;
         let info = DeviceInfo::read(&context, ordinal).map_err(fail)?;
         let stream = own_stream(&context).map_err(fail)?;
-        let begins_early = AtomicBool::new(info.capability.0 >= 9);
+        let has_programmatic_launch = AtomicBool::new(info.capability.0 >= 9);
         Ok(Self(Arc::new(Inner {
             stream,
             info,
-            held: Mutex::default(),
+            allocated: Mutex::default(),
             recorded: Mutex::default(),
             planned: Mutex::default(),
-            begins_early,
+            has_programmatic_launch,
         })))
     }
 
@@ -236,30 +236,30 @@ impl Device {
 
     /// Whether recorded kernels may begin before those that they wait for have ended: from compute capability 9 on, until
     /// the driver refuses.
-    pub(super) fn begins_early(&self) -> bool {
-        self.0.begins_early.load(Relaxed)
+    pub(super) fn has_programmatic_launch(&self) -> bool {
+        self.0.has_programmatic_launch.load(Relaxed)
     }
 
-    pub(super) fn stop_beginning_early(&self) {
-        self.0.begins_early.store(false, Relaxed);
+    pub(super) fn disable_programmatic_launch(&self) {
+        self.0.has_programmatic_launch.store(false, Relaxed);
     }
 
     /// Every array that was allocated on it and not freed since, in the order of their addresses.
     #[must_use]
-    pub fn held(&self) -> Vec<Held> {
-        self.holdings().values().cloned().collect()
+    pub fn allocations(&self) -> Vec<Allocation> {
+        self.allocated().values().cloned().collect()
     }
 
     /// What is allocated, by address.
-    pub(super) fn holdings(&self) -> MutexGuard<'_, BTreeMap<u64, Held>> {
-        self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn allocated(&self) -> MutexGuard<'_, BTreeMap<u64, Allocation>> {
+        self.0.allocated.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The calling thread's turn to enqueue work on the stream: it is held while enqueueing, and records
-    /// which resources the work needs.
+    /// Locks the stream for the calling thread: held while work is enqueued, and records which resources the work
+    /// needs.
     #[must_use]
-    pub fn turn(&self) -> Turn<'_> {
-        Turn(self.0.recorded.lock().unwrap_or_else(PoisonError::into_inner))
+    pub fn lock_stream(&self) -> StreamLock<'_> {
+        StreamLock(self.0.recorded.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Whether everything that was started has finished.

@@ -42,9 +42,9 @@ impl Graph {
     /// Launches that are being recorded, or a driver that refuses.
     pub fn launch(&mut self) -> Result<()> {
         self.device.bind()?;
-        let turn = self.device.turn();
+        let lock = self.device.lock_stream();
         // A graph that records it would not keep alive what this one works on.
-        turn.refuse_recording("replaying launches")?;
+        lock.refuse_recording("replaying launches")?;
         // SAFETY: the executable lives as long as `self`, and so does all that it works on.
         unsafe { result::graph::launch(self.executable, self.device.stream().cu_stream()) }
             .map_err(failed)
@@ -68,7 +68,7 @@ impl Drop for Graph {
 ///
 /// # Errors
 /// The first that a work returns, or a driver that refuses.
-pub fn side_by_side<E: From<Error>, W: FnOnce() -> std::result::Result<(), E>>(
+pub fn fork_join<E: From<Error>, W: FnOnce() -> std::result::Result<(), E>>(
     device: &Device,
     works: impl IntoIterator<Item = W>,
 ) -> std::result::Result<(), E> {
@@ -117,20 +117,20 @@ fn last_recorded(device: &Device) -> Result<Option<Vec<sys::CUgraphNode>>> {
     Ok(Some(unsafe { std::slice::from_raw_parts(nodes, n) }.to_vec()))
 }
 
-/// While launches are recorded: lets the next one, which must be a kernel, begin as soon as all blocks of the one that it
+/// Programmatic dependent launch, while launches are recorded: lets the next one, which must be a kernel, begin as soon as all blocks of the one that it
 /// waits for allow it (`griddepcontrol.launch_dependents`) or have ended. Before it reads what that one or those before it
 /// write, and before it writes what they read or write, it has to wait for it by itself (`griddepcontrol.wait`). Where it
 /// waits for anything but a single kernel, or the GPU or its driver can't do this, it begins after that, as ever.
 ///
 /// # Errors
 /// A driver that refuses to say what was recorded.
-pub fn begin_early(device: &Device) -> Result<()> {
+pub fn programmatic_launch(device: &Device) -> Result<()> {
     let Some(&[before]) = last_recorded(device)?.as_deref() else { return Ok(()) };
-    if !device.begins_early() || !is_kernel(before)? {
+    if !device.has_programmatic_launch() || !is_kernel(before)? {
         return Ok(());
     }
     if wait_by_edges(device, &[before], Some(&EARLY)).is_err() {
-        device.stop_beginning_early();
+        device.disable_programmatic_launch();
         return wait_for_recorded(device, &[before]);
     }
     Ok(())
@@ -188,12 +188,12 @@ struct Capture<'a> {
 impl<'a> Capture<'a> {
     fn begin(device: &'a Device) -> Result<Self> {
         device.bind()?;
-        let mut turn = device.turn();
+        let mut lock = device.lock_stream();
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         // SAFETY: the stream lives as long as the device, and `end` ends the capture.
         unsafe { result::stream::begin_capture(device.stream().cu_stream(), mode) }
             .map_err(failed)?;
-        turn.begin_recording();
+        lock.begin_recording();
         Ok(Self { device, open: true })
     }
 
@@ -204,7 +204,7 @@ impl<'a> Capture<'a> {
             // It may be that the driver has no kernels begin early: then all begin after those that they wait for.
             Err(_) if recorded.replace_early_edges()? => {
                 let executable = recorded.executable()?;
-                self.device.stop_beginning_early();
+                self.device.disable_programmatic_launch();
                 executable
             }
             made => made?,
@@ -215,10 +215,10 @@ impl<'a> Capture<'a> {
 
     fn end(&mut self) -> (Result<Recorded>, Kept) {
         self.open = false;
-        let mut turn = self.device.turn();
+        let mut lock = self.device.lock_stream();
         // SAFETY: the capture was begun by `begin`, on this thread, and is ended once.
         let graph = unsafe { result::stream::end_capture(self.device.stream().cu_stream()) };
-        (graph.map(Recorded).map_err(failed), turn.end_recording())
+        (graph.map(Recorded).map_err(failed), lock.end_recording())
     }
 }
 
@@ -248,7 +248,7 @@ impl Recorded {
         unsafe { result::graph::instantiate(self.0, flags) }.map_err(failed)
     }
 
-    /// Replaces the edges of [`begin_early`] by full ones; false if there are none.
+    /// Replaces the edges of [`programmatic_launch`] by full ones; false if there are none.
     fn replace_early_edges(&self) -> Result<bool> {
         let Edges { from, to, kinds } = self.edges()?;
         let mut replaced = false;

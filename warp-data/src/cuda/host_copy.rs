@@ -3,7 +3,7 @@
 
 use super::array::DeviceArray;
 use super::device::{Device, device_error};
-use super::order::Mark;
+use super::order::Event;
 use crate::error::{Error, Result};
 use cudarc::driver::result;
 use std::ptr::NonNull;
@@ -15,20 +15,20 @@ const MOST_BYTES: usize = 1 << 30;
 /// Where copies come to: pinned memory of the host, used again by later copies, since it takes longer to pin than to
 /// fill.
 #[derive(Debug, Clone, Default)]
-pub struct Landing(Arc<Mutex<Vec<Pinned>>>);
+pub struct PinnedBuffers(Arc<Mutex<Vec<Pinned>>>);
 
 /// Arrays as they were at one place in the stream's order.
 #[derive(Debug)]
 pub struct HostCopy {
     arrays: Vec<DeviceArray>,
     /// Behind the copies; none if they could not all be begun.
-    done: Option<Mark>,
+    done: Option<Event>,
     /// Given back at the end.
     memory: Option<Pinned>,
-    landing: Landing,
+    buffers: PinnedBuffers,
 }
 
-impl Landing {
+impl PinnedBuffers {
     /// Begins to copy `arrays` of `device` as they are behind everything that is on the stream now; what comes on the
     /// stream after that may change them. Nothing if they are too large, or the host's memory can't be pinned.
     ///
@@ -39,9 +39,9 @@ impl Landing {
         device: &Device,
         arrays: impl IntoIterator<Item = &'a DeviceArray>,
     ) -> Result<Option<HostCopy>> {
-        let turn = device.turn();
-        turn.refuse_recording("copying arrays from the GPU")?;
-        drop(turn);
+        let lock = device.lock_stream();
+        lock.refuse_recording("copying arrays from the GPU")?;
+        drop(lock);
         let arrays: Vec<_> = arrays.into_iter().cloned().collect();
         let here = |array: &DeviceArray| Arc::ptr_eq(array.device().stream(), device.stream());
         if let Some(other) = arrays.iter().find(|array| !here(array)) {
@@ -54,8 +54,8 @@ impl Landing {
         let Some(memory) = bytes.and_then(|bytes| self.take(device, bytes)) else {
             return Ok(None);
         };
-        let landing = self.clone();
-        let mut copy = HostCopy { arrays, done: None, memory: Some(memory), landing };
+        let buffers = self.clone();
+        let mut copy = HostCopy { arrays, done: None, memory: Some(memory), buffers };
         copy.begin(device)?;
         Ok(Some(copy))
     }
@@ -82,8 +82,8 @@ impl HostCopy {
     fn begin(&mut self, device: &Device) -> Result<()> {
         let Some(memory) = &self.memory else { return Ok(()) };
         let stream = device.stream().cu_stream();
-        let turn = device.turn();
-        turn.refuse_recording("copying arrays from the GPU")?;
+        let lock = device.lock_stream();
+        lock.refuse_recording("copying arrays from the GPU")?;
         for (array, start) in self.arrays.iter().zip(starts(&self.arrays)) {
             // SAFETY: `memory` has room for all arrays behind each other, and nobody else reads or writes it before
             // `done` is past.
@@ -98,8 +98,8 @@ impl HostCopy {
             unsafe { result::memcpy_dtoh_async(place, array.ptr(), stream) }
                 .map_err(|e| device_error(&format!("copying array \"{}\"", array.name()), e))?;
         }
-        drop(turn);
-        self.done = Some(device.mark()?);
+        drop(lock);
+        self.done = Some(device.record_event()?);
         Ok(())
     }
 
@@ -126,7 +126,7 @@ impl Drop for HostCopy {
             (None, None) => Ok(()),
         };
         match over {
-            Ok(()) => self.landing.free().push(memory),
+            Ok(()) => self.buffers.free().push(memory),
             // The GPU may still write to it.
             Err(_) => std::mem::forget(memory),
         }

@@ -2,8 +2,8 @@
 //!
 //! [`Device`] is the GPU with its stream, [`DeviceArray`] one array, [`DeviceStore`] all arrays of a
 //! [`Plan`](crate::Plan), [`DeviceLog`] some of them over time, [`Graph`] launches that are replayed, [`Window`]
-//! memory that several GPUs can access, [`Mark`] a position in the order of the stream, [`HostCopy`] arrays on
-//! their way to the host. Numbers are copied between host and device only by `push`, `pull`, [`Landing::copy`] and
+//! memory that several GPUs can access, [`Event`] a position in the order of the stream, [`HostCopy`] arrays on
+//! their way to the host. Numbers are copied between host and device only by `push`, `pull`, [`PinnedBuffers::copy`] and
 //! [`Staging::push`].
 
 mod array;
@@ -25,15 +25,15 @@ mod store;
 pub use cudarc;
 
 pub use array::DeviceArray;
-pub use device::{Device, DeviceInfo, Held, Turn};
-pub use graph::{Graph, begin_early, side_by_side};
-pub use host_copy::{HostCopy, Landing};
+pub use device::{Allocation, Device, DeviceInfo, StreamLock};
+pub use graph::{Graph, fork_join, programmatic_launch};
+pub use host_copy::{HostCopy, PinnedBuffers};
 pub use host_word::HostWord;
 pub use kernel_trace::{Kernel, KernelTrace};
 pub use log::DeviceLog;
-pub use nccl::{Communicator, exit_if_aborted, nccl_name};
+pub use nccl::{Communicator, Transfer, exit_if_aborted, nccl_unique_id};
 pub use nccl_library::{WARP_NCCL, nccl_version};
-pub use order::Mark;
-pub use peers::{Offer, Window};
+pub use order::Event;
+pub use peers::{PeerExport, Window};
 pub use staging::Staging;
 pub use store::DeviceStore;

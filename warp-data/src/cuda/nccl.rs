@@ -61,7 +61,7 @@ impl Config {
 ///
 /// # Errors
 /// No NCCL, or one without a way to the network.
-pub fn nccl_name() -> Result<Vec<u8>> {
+pub fn nccl_unique_id() -> Result<Vec<u8>> {
     let functions = functions()?;
     let mut id = UniqueId([0; ID]);
     // SAFETY: writes the name.
@@ -70,8 +70,14 @@ pub fn nccl_name() -> Result<Vec<u8>> {
     Ok(id.0.map(|byte| byte as u8).to_vec())
 }
 
-/// An array that a rank gives, and one that it gets.
-type Pair<'a> = (&'a DeviceArray, &'a DeviceArray);
+/// An array of this rank, and where those of all ranks or their sum go.
+#[derive(Debug, Clone, Copy)]
+pub struct Transfer<'a> {
+    /// What this rank gives.
+    pub send: &'a DeviceArray,
+    /// What it gets.
+    pub receive: &'a DeviceArray,
+}
 
 /// A rank among those that gather and sum arrays, on its device's stream. What NCCL has for it stays until the process ends:
 /// to free it, all ranks would have to be there, and one of them may be gone.
@@ -156,50 +162,52 @@ impl Communicator {
     }
 
     /// Copies arrays of all ranks, in their order, behind each other, and adds those to be `summed` up, f32, in an
-    /// order that NCCL chooses; on the device's stream, all in one go. Each pair is what this rank gives, and where
-    /// those of all ranks or their sum go.
+    /// order that NCCL chooses; on the device's stream, all in one go.
     ///
     /// # Errors
     /// Arrays that do not fit or are on another GPU, or ranks that have lost each other.
-    pub fn exchange(&self, gathered: &[Pair<'_>], summed: &[Pair<'_>]) -> Result<()> {
+    pub fn exchange(&self, gathered: &[Transfer<'_>], summed: &[Transfer<'_>]) -> Result<()> {
         let functions = functions()?;
         let doing = "exchanging arrays through NCCL";
         let wrong = |reason: String| failed(doing, &reason);
-        gathered.iter().try_for_each(|pair| self.check_pair(*pair, self.size)).map_err(wrong)?;
-        summed.iter().try_for_each(|pair| self.check_pair(*pair, 1)).map_err(wrong)?;
-        let is_other = |(from, _): &&Pair<'_>| from.dtype() != DType::F32;
-        if let Some((from, _)) = summed.iter().find(is_other) {
-            return Err(failed(doing, &format!("\"{}\" is not of f32", from.name())));
+        gathered.iter().try_for_each(|one| self.check_transfer(*one, self.size)).map_err(wrong)?;
+        summed.iter().try_for_each(|one| self.check_transfer(*one, 1)).map_err(wrong)?;
+        if let Some(other) = summed.iter().find(|one| one.send.dtype() != DType::F32) {
+            return Err(failed(doing, &format!("\"{}\" is not of f32", other.send.name())));
         }
         let handle = self.handle.get();
         if handle.is_null() {
             return Err(failed(doing, "it has been ended"));
         }
         self.device.bind()?;
-        let mut turn = self.device.turn();
-        let pairs = gathered.iter().chain(summed);
-        turn.keep(|| pairs.map(|(a, b)| ((*a).clone(), (*b).clone())).collect::<Vec<_>>());
+        let mut lock = self.device.lock_stream();
+        let all = gathered.iter().chain(summed);
+        lock.keep(|| {
+            all.flat_map(|one| [one.send.clone(), one.receive.clone()]).collect::<Vec<_>>()
+        });
         let stream = self.device.stream().cu_stream().cast::<c_void>();
-        let ends = |(from, to): &Pair<'_>| (from.ptr() as *const c_void, to.ptr() as *mut c_void);
+        let ends = |one: &Transfer<'_>| {
+            (one.send.ptr() as *const c_void, one.receive.ptr() as *mut c_void)
+        };
         let goes_on = |code: c_int| code == SUCCESS || code == IN_PROGRESS;
         // SAFETY: addresses and lengths are those of arrays of this device, which stay until its stream has
-        // passed this: launches and copies wait for their turn, and what is recorded keeps them.
+        // passed this: launches and copies hold the stream's lock, and what is recorded keeps them.
         let code = unsafe {
             let mut code = (functions.group_start)();
-            for pair in gathered {
-                let ((from, to), n) = (ends(pair), pair.0.bytes());
-                let one = (functions.all_gather)(from, to, n, BYTES, handle, stream);
-                code = if goes_on(code) { one } else { code };
+            for one in gathered {
+                let ((from, to), n) = (ends(one), one.send.bytes());
+                let said = (functions.all_gather)(from, to, n, BYTES, handle, stream);
+                code = if goes_on(code) { said } else { code };
             }
-            for pair in summed {
-                let ((from, to), n) = (ends(pair), pair.0.len());
-                let one = (functions.all_reduce)(from, to, n, FLOATS, SUM, handle, stream);
-                code = if goes_on(code) { one } else { code };
+            for one in summed {
+                let ((from, to), n) = (ends(one), one.send.len());
+                let said = (functions.all_reduce)(from, to, n, FLOATS, SUM, handle, stream);
+                code = if goes_on(code) { said } else { code };
             }
             let end = (functions.group_end)();
             if goes_on(code) { end } else { code }
         };
-        drop(turn);
+        drop(lock);
         if code != IN_PROGRESS {
             check(functions, handle, code, doing)?;
         }
@@ -208,7 +216,8 @@ impl Communicator {
 
     /// Checks that both arrays are here, and that so many copies of the one fit into the other; the error says what
     /// is wrong.
-    fn check_pair(&self, (from, to): Pair<'_>, copies: usize) -> std::result::Result<(), String> {
+    fn check_transfer(&self, one: Transfer<'_>, copies: usize) -> std::result::Result<(), String> {
+        let Transfer { send: from, receive: to } = one;
         let here = |array: &DeviceArray| Arc::ptr_eq(array.device().stream(), self.device.stream());
         let (given, got) = (from.name(), to.name());
         if !here(from) || !here(to) {
@@ -230,7 +239,7 @@ impl Communicator {
     ///
     /// # Errors
     /// What NCCL has noticed.
-    pub fn look(&self) -> Result<()> {
+    pub fn check_async_error(&self) -> Result<()> {
         let functions = functions()?;
         match self.state(functions)? {
             IN_PROGRESS => Ok(()),

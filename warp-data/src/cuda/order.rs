@@ -1,18 +1,18 @@
 //! Order between a device's stream and streams of other libraries, without a host that waits.
 #![expect(unsafe_code, reason = "streams of other libraries have handles that they say")]
 
-use super::device::{Device, Turn, device_error};
+use super::device::{Device, StreamLock, device_error};
 use crate::error::Result;
 use cudarc::driver::{CudaEvent, sys};
 
-/// A place in the order of a device's stream.
+/// A position in the order of a device's stream: one of CUDA's events, recorded once.
 #[derive(Debug)]
-pub struct Mark(CudaEvent);
+pub struct Event(CudaEvent);
 
-impl Mark {
+impl Event {
     /// Whether everything before it has finished.
     #[must_use]
-    pub fn is_past(&self) -> bool {
+    pub fn is_complete(&self) -> bool {
         self.0.is_complete()
     }
 
@@ -26,21 +26,21 @@ impl Mark {
 }
 
 impl Device {
-    /// A mark behind everything that is on the stream now.
+    /// An event behind everything that is on the stream now.
     ///
     /// # Errors
     /// A driver that refuses.
-    pub fn mark(&self) -> Result<Mark> {
-        self.mark_in(&self.turn())
+    pub fn record_event(&self) -> Result<Event> {
+        self.record_event_in(&self.lock_stream())
     }
 
-    /// The same in a turn of the calling thread.
-    pub(super) fn mark_in(&self, turn: &Turn<'_>) -> Result<Mark> {
-        turn.refuse_recording("marking a place in the stream's order")?;
-        let fail = |e| device_error("marking a place in the stream's order", e);
+    /// The same, with the stream locked.
+    pub(super) fn record_event_in(&self, lock: &StreamLock<'_>) -> Result<Event> {
+        lock.refuse_recording("recording an event")?;
+        let fail = |e| device_error("recording an event", e);
         let event = self.context().new_event(None).map_err(fail)?;
         event.record(self.stream()).map_err(fail)?;
-        Ok(Mark(event))
+        Ok(Event(event))
     }
 
     /// Lets what is put on the stream `other` from now on wait for everything that is on this device's now.
@@ -51,8 +51,8 @@ impl Device {
     /// # Safety
     /// `other` is a stream of this device that lives: a handle of the driver's, 1 (the legacy default stream)
     /// or 2 (the calling thread's).
-    pub unsafe fn lead(&self, other: u64) -> Result<()> {
-        let Mark(event) = self.mark()?;
+    pub unsafe fn make_stream_wait(&self, other: u64) -> Result<()> {
+        let Event(event) = self.record_event()?;
         // SAFETY: the event was just made; the caller vouches for the stream.
         unsafe { sys::cuStreamWaitEvent(other as sys::CUstream, event.cu_event(), 0) }
             .result()
@@ -65,11 +65,11 @@ impl Device {
     /// A driver that refuses.
     ///
     /// # Safety
-    /// As [`Device::lead`].
-    pub unsafe fn follow(&self, other: u64) -> Result<()> {
+    /// As [`Device::make_stream_wait`].
+    pub unsafe fn wait_for_stream(&self, other: u64) -> Result<()> {
         let doing = "waiting for another stream";
-        let turn = self.turn();
-        turn.refuse_recording(doing)?;
+        let lock = self.lock_stream();
+        lock.refuse_recording(doing)?;
         let fail = |e| device_error(doing, e);
         let event = self.context().new_event(None).map_err(fail)?;
         // SAFETY: the event was just made; the caller vouches for the stream.

@@ -21,7 +21,7 @@ const HEAD: usize = 16 + NAME;
 
 /// This rank's array, not known to the others yet.
 #[derive(Debug)]
-pub struct Offer {
+pub struct PeerExport {
     own: DeviceArray,
     bytes: Vec<u8>,
 }
@@ -45,7 +45,7 @@ enum Opened {
     Memory(u64),
 }
 
-impl Offer {
+impl PeerExport {
     /// An array of `words` zeros for others to write into.
     ///
     /// # Errors

@@ -4,7 +4,7 @@
 use super::array::DeviceArray;
 use super::device::{Device, device_error};
 use super::host_copy::Pinned;
-use super::order::Mark;
+use super::order::Event;
 use crate::array::Element;
 use crate::error::Result;
 use cudarc::driver::result;
@@ -16,7 +16,7 @@ use cudarc::driver::result;
 #[derive(Debug, Default)]
 pub struct Staging {
     /// With the place behind the copies from it.
-    memory: Vec<(Pinned, Mark)>,
+    memory: Vec<(Pinned, Event)>,
 }
 
 impl Staging {
@@ -32,12 +32,12 @@ impl Staging {
             return array.push(data);
         }
         let doing = || format!("copying array \"{}\" to the GPU", array.name());
-        let turn = device.turn();
+        let lock = device.lock_stream();
         // Also to ask whether it is idle would end a recording.
-        turn.refuse_recording(&doing())?;
+        lock.refuse_recording(&doing())?;
         let memory = if device.is_idle()? { None } else { self.take(device, array.bytes()) };
         let Some(memory) = memory else {
-            drop(turn);
+            drop(lock);
             return array.push(data);
         };
         let start = memory.start().cast::<T>();
@@ -46,13 +46,13 @@ impl Staging {
             start.copy_from_nonoverlapping(data.as_ptr(), data.len());
             std::slice::from_raw_parts(start, data.len())
         };
-        // SAFETY: the array has as many elements of this type; `staged` is neither changed nor freed before the mark behind
+        // SAFETY: the array has as many elements of this type; `staged` is neither changed nor freed before the event behind
         // the copy is past.
         let copied =
             unsafe { result::memcpy_htod_async(array.ptr(), staged, device.stream().cu_stream()) };
         let copied = copied.map_err(|e| device_error(&doing(), e));
-        match copied.and_then(|()| device.mark_in(&turn)) {
-            Ok(mark) => self.memory.push((memory, mark)),
+        match copied.and_then(|()| device.record_event_in(&lock)) {
+            Ok(event) => self.memory.push((memory, event)),
             Err(error) => {
                 // The GPU may still read it.
                 std::mem::forget(memory);
@@ -65,7 +65,8 @@ impl Staging {
     /// Memory that no copy reads, of `bytes` at least; none if it can't be pinned.
     fn take(&mut self, device: &Device, bytes: usize) -> Option<Pinned> {
         let all = self.memory.iter().enumerate();
-        let free = all.filter(|(_, (memory, mark))| memory.bytes() >= bytes && mark.is_past());
+        let free =
+            all.filter(|(_, (memory, event))| memory.bytes() >= bytes && event.is_complete());
         let smallest = free.min_by_key(|(_, (memory, _))| memory.bytes()).map(|(place, _)| place);
         match smallest {
             Some(place) => Some(self.memory.swap_remove(place).0),
@@ -76,9 +77,9 @@ impl Staging {
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        for (memory, mark) in self.memory.drain(..) {
+        for (memory, event) in self.memory.drain(..) {
             // The GPU may still read it.
-            if mark.wait().is_err() {
+            if event.wait().is_err() {
                 std::mem::forget(memory);
             }
         }

@@ -32,7 +32,7 @@ pub(super) fn show(trainer: &Trainer, device: &Device) -> Result<()> {
         #[cfg(feature = "cuda")]
         Device::Cuda(kernels) => {
             let gpu = kernels.device();
-            let held = gpu.held();
+            let held = gpu.allocations();
             let lines: Vec<Line> = held
                 .iter()
                 .map(|h| (h.name.to_string(), kind(h.dtype, &h.shape), u128::from(h.bytes)))

@@ -41,6 +41,15 @@ pub struct Launch {
     pub cooperative: bool,
 }
 
+/// What each thread of a kernel takes, as it was compiled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FunctionResources {
+    /// Registers.
+    pub registers: u32,
+    /// Bytes of local memory: what is spilled, and the stack.
+    pub local_bytes: u32,
+}
+
 impl Launch {
     /// `threads` threads in blocks of `block`.
     #[must_use]
@@ -76,8 +85,8 @@ impl Function {
         let mut pointers: Vec<*mut c_void> = args.iter().map(Arg::address).collect();
         let (grid, block) = ((launch.blocks, 1, 1), (launch.threads, 1, 1));
         let (shared, stream) = (launch.shared_bytes, self.device().stream().cu_stream());
-        let mut turn = self.device().turn();
-        turn.keep(|| (self.clone(), args.to_vec()));
+        let mut lock = self.device().lock_stream();
+        lock.keep(|| (self.clone(), args.to_vec()));
         // SAFETY: the function is loaded as long as `module` lives. Number, sizes and kinds of the
         // arguments are the kernel's, as checked above, and every address is one of a living array;
         // arrays are at least as long as the caller says that the kernel needs, and stay allocated
@@ -99,30 +108,11 @@ impl Function {
         launched.map_err(|e| self.failed(&format!("launching with {launch:?}"), &e.to_string()))
     }
 
-    /// Blocks of this launch that can be resident on one multiprocessor.
+    /// What a thread of it takes.
     ///
     /// # Errors
     /// A driver that refuses.
-    pub fn blocks_per_multiprocessor(&self, launch: &Launch) -> Result<u32> {
-        self.device().bind()?;
-        self.allow_shared(launch.shared_bytes)?;
-        // SAFETY: the function is loaded as long as `module` lives.
-        let blocks = unsafe {
-            result::occupancy::max_active_block_per_multiprocessor(
-                self.handle,
-                launch.threads as i32,
-                launch.shared_bytes as usize,
-            )
-        };
-        let blocks = blocks.map_err(|e| self.failed("asking for occupancy", &e.to_string()))?;
-        Ok(blocks.unsigned_abs())
-    }
-
-    /// Registers per thread, and bytes of local memory per thread.
-    ///
-    /// # Errors
-    /// A driver that refuses.
-    pub fn registers_and_local(&self) -> Result<(u32, u32)> {
+    pub fn resources(&self) -> Result<FunctionResources> {
         use sys::CUfunction_attribute as Attribute;
         let attribute = |attribute| {
             // SAFETY: the function is loaded as long as `module` lives.
@@ -131,10 +121,10 @@ impl Function {
                 .map(i32::unsigned_abs)
                 .map_err(|e| self.failed("asking for attributes", &e.to_string()))
         };
-        Ok((
-            attribute(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)?,
-            attribute(Attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?,
-        ))
+        Ok(FunctionResources {
+            registers: attribute(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)?,
+            local_bytes: attribute(Attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?,
+        })
     }
 
     /// Above 48 KiB, what the text declares included, shared memory must be asked for.

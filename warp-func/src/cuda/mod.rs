@@ -35,12 +35,12 @@ pub use env_kernels::{EnvKernels, ExecutorPart, NEXT_KERNEL, env_kernels};
 pub use given::{GivenArray, NumberKind, Tensor};
 pub use kernel_args::{KernelArgs, Members};
 pub use kernels::{KernelSeconds, Kernels, Module};
-pub use launch::{Function, Launch};
+pub use launch::{Function, FunctionResources, Launch};
 #[cfg(feature = "replicas")]
 pub use replicas::{CudaReplicas, Numbers, Shown, replica_source};
 pub use runs::CudaRuns;
 pub use stepped::{Moved, SteppedEnvs, Stepper, stepped_source};
 pub use warp_core::device_struct::{CMember, CStruct, CType, DeviceStruct, DeviceValue, declare};
 pub use warp_data::cuda::{
-    Device, DeviceArray, DeviceInfo, DeviceStore, Graph, begin_early, side_by_side,
+    Device, DeviceArray, DeviceInfo, DeviceStore, Graph, fork_join, programmatic_launch,
 };

@@ -61,7 +61,7 @@ impl CudaRuns {
     }
 
     /// Starts a step of every replica of `envs`, those that this was created from, with the actions on the
-    /// device. Its first kernel may begin early ([`begin_early`](super::begin_early)).
+    /// device. Its first kernel may begin early ([`programmatic_launch`](super::programmatic_launch)).
     ///
     /// # Errors
     /// A driver that refuses.

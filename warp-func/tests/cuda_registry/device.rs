@@ -14,8 +14,8 @@ use warp_data::Log;
 use warp_data::cuda::DeviceLog;
 use warp_func::cuda::parity::compare;
 use warp_func::cuda::{
-    Arg, Build, Device, DeviceArray, Function, Graph, Kernels, Launch, Pointer, Source,
-    begin_early, side_by_side,
+    Arg, Build, Device, DeviceArray, Function, Graph, Kernels, Launch, Pointer, Source, fork_join,
+    programmatic_launch,
 };
 use warp_func::{Registry, Start, VecEnv, VecOptions};
 
@@ -134,9 +134,9 @@ fn no_work() {
     let mut graph = Graph::capture(gpu.device(), || {
         for _ in 0..20 {
             add.launch(&Launch::over(n, 256), &args(&a, &b, n))?;
-            side_by_side(gpu.device(), works())?;
+            fork_join(gpu.device(), works())?;
             add.launch(&Launch::over(n, 256), &args(&b, &a, n))?;
-            side_by_side(gpu.device(), works())?;
+            fork_join(gpu.device(), works())?;
         }
         Ok::<_, warp_func::Error>(())
     })
@@ -159,13 +159,13 @@ fn early() {
     let add = gpu.compile(&Source::new("add.cu", text), Build::Parity).unwrap();
     let add = add.function("add").unwrap();
     let sum = |x: &DeviceArray, y: &DeviceArray, out: &DeviceArray| -> warp_func::Result<()> {
-        begin_early(gpu.device())?;
+        programmatic_launch(gpu.device())?;
         let args = [Arg::array(x, n), Arg::array(y, n), Arg::array(out, n), Arg::U32(n as u32)];
         add.launch(&Launch::over(n, 256), &args)
     };
     let mut graph = Graph::capture(gpu.device(), || {
         for _ in 0..10 {
-            side_by_side(gpu.device(), [&b, &c].map(|to| || sum(&a, &one, to)))?;
+            fork_join(gpu.device(), [&b, &c].map(|to| || sum(&a, &one, to)))?;
             sum(&b, &c, &a)?;
         }
         Ok::<_, warp_func::Error>(())
@@ -188,7 +188,8 @@ fn graph_keeps() {
     };
     let out = named("out", &[0.0; 2]);
     let seen = DeviceArray::zeros(gpu.device(), "seen", DType::U32, &[4]).unwrap();
-    let held = |name: &str| gpu.device().held().iter().filter(|held| &*held.name == name).count();
+    let held =
+        |name: &str| gpu.device().allocations().iter().filter(|held| &*held.name == name).count();
     let mut graph = {
         let add = gpu.compile(&add("0.5f"), Build::Parity).unwrap().function("add").unwrap();
         let (a, b, places) =
@@ -279,7 +280,7 @@ fn push_and_pull() {
     b.copy_from(&a).unwrap();
     a.push(&[4.0f32; 3]).unwrap();
     assert_eq!(b.pull::<f32>().unwrap(), [1.0, -0.0, f32::INFINITY]);
-    let held = || gpu().device().held().iter().filter(|h| &*h.name == "held").count();
+    let held = || gpu().device().allocations().iter().filter(|h| &*h.name == "held").count();
     let third = array("held", &[0.0; 3]);
     assert_eq!(held(), 1);
     drop(third);

@@ -7,7 +7,9 @@ use crate::kernel_text::{SAMPLE_CUH, layout_text};
 use crate::layout::ActionLayout;
 use crate::ou::OrnsteinUhlenbeck;
 use warp_core::DType;
-use warp_func::cuda::{Arg, Build, DeviceArray, Function, Kernels, Launch, Pointer, Source};
+use warp_func::cuda::{
+    Arg, Build, DeviceArray, Function, FunctionResources, Kernels, Launch, Pointer, Source,
+};
 
 /// Threads of a block, as `sample.cu` has them.
 const BLOCK: u32 = 128;
@@ -142,12 +144,12 @@ impl DeviceSampler {
         })
     }
 
-    /// Registers and bytes of local memory per thread of the kernel that samples.
+    /// What a thread of the kernel that samples takes.
     ///
     /// # Errors
     /// A device that refuses.
-    pub fn registers_and_local(&self) -> Result<(u32, u32)> {
-        Ok(self.sample.registers_and_local()?)
+    pub fn resources(&self) -> Result<FunctionResources> {
+        Ok(self.sample.resources()?)
     }
 
     /// What outputs and actions are.

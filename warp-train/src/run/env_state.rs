@@ -26,16 +26,16 @@ impl EnvState {
         Self::Here(envs.ids().persistent().map(|id| on_host(envs, id)).collect())
     }
 
-    /// As they are on a GPU, copied to `landing`; nothing if they are elsewhere, or can't be copied there.
+    /// As they are on a GPU, copied to `buffers`; nothing if they are elsewhere, or can't be copied there.
     #[cfg(feature = "cuda")]
     pub(crate) fn coming(
         envs: &mut dyn VecEnv,
-        landing: &warp_data::cuda::Landing,
+        buffers: &warp_data::cuda::PinnedBuffers,
     ) -> Result<Option<Self>> {
         let ids: Vec<_> = envs.ids().persistent().collect();
         let Some(envs) = envs.as_device() else { return Ok(None) };
         let arrays = ids.into_iter().map(|id| envs.arrays().array(id));
-        let copy = landing.copy(envs.kernels().device(), arrays)?;
+        let copy = buffers.copy(envs.kernels().device(), arrays)?;
         Ok(copy.map(|copy| Self::Coming(copy.into())))
     }
 

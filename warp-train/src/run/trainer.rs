@@ -35,7 +35,7 @@ pub struct Trainer {
     taken: Taken,
     /// Where arrays come to that a checkpoint holds, while the GPU goes on.
     #[cfg(feature = "cuda")]
-    landing: warp_data::cuda::Landing,
+    buffers: warp_data::cuda::PinnedBuffers,
     spans: Spans,
 }
 
@@ -111,7 +111,7 @@ impl Trainer {
             measured_steps: 0,
             taken: Taken::default(),
             #[cfg(feature = "cuda")]
-            landing: warp_data::cuda::Landing::default(),
+            buffers: warp_data::cuda::PinnedBuffers::default(),
             spans: Spans::default(),
         })
     }
@@ -302,7 +302,7 @@ impl Trainer {
     /// As [`Trainer::sync`].
     pub(crate) fn take(&mut self) -> Result<()> {
         #[cfg(feature = "cuda")]
-        if let Some(coming) = EnvState::coming(&mut *self.envs, &self.landing)? {
+        if let Some(coming) = EnvState::coming(&mut *self.envs, &self.buffers)? {
             return self.keep(coming);
         }
         self.envs.sync()?;

@@ -26,7 +26,7 @@ use shown::Rows;
 use warp_core::single::GroupAction;
 use warp_core::{DType, EnvSpec, Space};
 use warp_data::ArrayId;
-use warp_data::cuda::{Device, DeviceArray, DeviceStore, HostWord, Mark};
+use warp_data::cuda::{Device, DeviceArray, DeviceStore, Event, HostWord};
 
 const OWN: &str = include_str!("own.cuh");
 const OWN_THREAD: &str = include_str!("own_thread.cu");
@@ -78,7 +78,7 @@ pub struct CudaReplicas {
     /// Where actions of the host are put, by group.
     staged: Vec<DeviceArray>,
     /// What was lent for work that the GPU may not have come to.
-    lent: Vec<(Mark, Vec<GivenArray>)>,
+    lent: Vec<(Event, Vec<GivenArray>)>,
     take: Function,
     advance: Function,
     args: [Arg; 3],
@@ -226,9 +226,9 @@ impl CudaReplicas {
             self.take_actions(group, given, chosen)?;
         }
         self.start(chosen, false)?;
-        self.lent.retain(|(mark, _)| !mark.is_past());
+        self.lent.retain(|(event, _)| !event.is_complete());
         if given.iter().any(|given| self.is_foreign(given)) {
-            self.lent.push((self.gpu().mark()?, given));
+            self.lent.push((self.gpu().record_event()?, given));
         }
         Ok(())
     }

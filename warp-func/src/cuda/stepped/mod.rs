@@ -18,7 +18,7 @@ use crate::vec_env::{ArrayIds, VecEnv, VecOptions};
 use args::{CountArgs, FlagArgs, TakeArgs, WidenArgs};
 use tally::Tally;
 use warp_core::{DType, EnvSpec, Space};
-use warp_data::cuda::{DeviceArray, DeviceStore, Mark};
+use warp_data::cuda::{DeviceArray, DeviceStore, Event};
 use warp_data::{ArrayId, Store, StoreMut};
 
 const STEPPED: &str = include_str!("stepped.cu");
@@ -91,7 +91,7 @@ pub struct SteppedEnvs<S> {
     kernels: Kernels,
     functions: Functions,
     /// What was lent for work that the GPU may not have come to.
-    lent: Vec<(Mark, Vec<GivenArray>)>,
+    lent: Vec<(Event, Vec<GivenArray>)>,
     /// The device has moved on without the host.
     host_is_stale: bool,
     /// The host's arrays were changed since the device last got them.
@@ -211,8 +211,8 @@ impl<S: Stepper> SteppedEnvs<S> {
 
     /// Keeps what was lent until the stream has passed what was started.
     fn keep(&mut self, given: Vec<GivenArray>) -> Result<()> {
-        self.lent.retain(|(mark, _)| !mark.is_past());
-        self.lent.push((self.kernels.device().mark()?, given));
+        self.lent.retain(|(event, _)| !event.is_complete());
+        self.lent.push((self.kernels.device().record_event()?, given));
         Ok(())
     }
 

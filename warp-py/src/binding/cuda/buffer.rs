@@ -120,7 +120,7 @@ impl CudaBuffer {
             }
         };
         if let Some(consumer) = consumer {
-            streams::lead(self.array.device(), consumer)?;
+            streams::make_stream_wait(self.array.device(), consumer)?;
         }
         let versioned = max_version.is_some_and(|version| version.0 >= 1);
         let shape = self.shape.clone();

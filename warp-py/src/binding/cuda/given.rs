@@ -174,7 +174,7 @@ fn by_interface(device: &Device, name: &str, value: &Bound<'_, PyAny>) -> PyResu
         strides.iter().map(|step| step / i64::from(bytes.max(1))).collect::<Vec<_>>()
     });
     if let Some(stream) = some("stream")? {
-        super::streams::follow(device, stream.extract()?)?;
+        super::streams::wait_for_stream(device, stream.extract()?)?;
     }
     let (bits, keep) = (8 * bytes, Box::new(value.clone().unbind()));
     let truth = letter == "b";

@@ -193,12 +193,12 @@ impl CudaPool {
 
     /// Lets what is put on `stream` from now on wait for what was started here.
     fn lead(&mut self, stream: u64) -> PyResult<()> {
-        streams::lead(self.replicas.open_mut()?.gpu(), stream)
+        streams::make_stream_wait(self.replicas.open_mut()?.gpu(), stream)
     }
 
     /// Lets what is started here from now on wait for what is on `stream`.
     fn follow(&mut self, stream: u64) -> PyResult<()> {
-        streams::follow(self.replicas.open_mut()?.gpu(), stream)
+        streams::wait_for_stream(self.replicas.open_mut()?.gpu(), stream)
     }
 
     /// What programs of JAX receive, one after another: name, type and the shape of all rows.

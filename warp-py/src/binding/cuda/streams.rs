@@ -6,13 +6,13 @@ use pyo3::prelude::*;
 use warp_func::cuda::Device;
 
 /// Lets what is put on `stream` from now on wait for what is on the device's.
-pub(super) fn lead(device: &Device, stream: u64) -> PyResult<()> {
+pub(super) fn make_stream_wait(device: &Device, stream: u64) -> PyResult<()> {
     // SAFETY: whoever calls from Python names a stream of this GPU that lives, as DLPack asks.
-    unsafe { device.lead(stream) }.map_err(|error| raised(error.into()))
+    unsafe { device.make_stream_wait(stream) }.map_err(|error| raised(error.into()))
 }
 
 /// Lets what is put on the device's stream from now on wait for what is on `stream`.
-pub(super) fn follow(device: &Device, stream: u64) -> PyResult<()> {
+pub(super) fn wait_for_stream(device: &Device, stream: u64) -> PyResult<()> {
     // SAFETY: as in `lead`.
-    unsafe { device.follow(stream) }.map_err(|error| raised(error.into()))
+    unsafe { device.wait_for_stream(stream) }.map_err(|error| raised(error.into()))
 }

@@ -43,7 +43,7 @@ fn moved(frame: &CallFrame, half: Half) -> Result<(), Failure> {
     with_pool::<CudaPool>(frame, |pool, _| {
         let device = pool.for_xla()?.0.gpu().clone();
         // SAFETY: XLA's stream lives longer than the call.
-        unsafe { device.follow(stream) }.map_err(|error| error.to_string())?;
+        unsafe { device.wait_for_stream(stream) }.map_err(|error| error.to_string())?;
         if half != Half::Recv {
             send(pool, actions)?;
         }
@@ -52,7 +52,7 @@ fn moved(frame: &CallFrame, half: Half) -> Result<(), Failure> {
         }
         borrowed(&device, *passed).copy_from(&borrowed(&device, *handle)).map_err(said)?;
         // SAFETY: as above.
-        unsafe { device.lead(stream) }.map_err(said)
+        unsafe { device.make_stream_wait(stream) }.map_err(said)
     })
 }
 

@@ -19,7 +19,7 @@ use crate::memory::Transition;
 use crate::model::NamedTensor;
 use std::time::Instant;
 use warp_core::{Draw, Purpose};
-use warp_func::cuda::{CudaVecEnv, Graph};
+use warp_func::cuda::{CudaVecEnv, FunctionResources, Graph};
 
 /// How far a piece of work is from the processor's.
 #[derive(Debug, Clone, PartialEq)]
@@ -119,12 +119,12 @@ pub fn times(config: &TrainConfig, envs: &[&mut CudaVecEnv]) -> Result<Vec<(Stri
         graph.launch()?;
         device.synchronize()?;
         let (function, launch) = &gpu.programs[ops];
-        let (registers, local) = function.registers_and_local()?;
+        let FunctionResources { registers, local_bytes } = function.resources()?;
         let name =
             if let [op] = &ops[..] { format!("{op:?}") } else { format!("{} pieces", ops.len()) };
         let blocks = launch.blocks;
         let name = format!(
-            "{name}: {blocks} blocks, {registers} registers, {local} bytes of local memory"
+            "{name}: {blocks} blocks, {registers} registers, {local_bytes} bytes of local memory"
         );
         times.push((name, clock.elapsed().as_secs_f64() * 1e6 / f64::from(MANY)));
     }

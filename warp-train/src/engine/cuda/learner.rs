@@ -18,7 +18,7 @@ use warp_data::cuda::DeviceArray;
 use warp_func::cuda::{
     Arg, Build, CudaRuns, CudaVecEnv, Device, Function, Graph, Kernels, Launch, Source,
 };
-use warp_func::cuda::{begin_early, side_by_side};
+use warp_func::cuda::{fork_join, programmatic_launch};
 
 /// Iterations that are kept recorded, at most. Where a target moves every so many updates, and an iteration
 /// has another number of them, nearly every iteration is another one.
@@ -111,7 +111,7 @@ impl Group {
         for t in 0..num_steps {
             self.members.iter_mut().try_for_each(|member| member.act(early))?;
             if early {
-                begin_early(envs[0].gpu())?;
+                programmatic_launch(envs[0].gpu())?;
             }
             match &self.together {
                 Some(together) => together.step(envs)?,
@@ -289,6 +289,6 @@ impl OffPolicyLearner {
             envs = others;
             move || group.steps(round, num_steps, own)
         });
-        side_by_side(&device, works)
+        fork_join(&device, works)
     }
 }

@@ -178,7 +178,7 @@ impl Member {
     pub(crate) fn act(&mut self, early: bool) -> Result<()> {
         // Without a place to make in the memory, acting waits for nothing by itself.
         if early && self.programs.acting.contains(&Op::Turn) {
-            self.engine.begin_early()?;
+            self.engine.programmatic_launch()?;
         }
         self.engine.run(&self.programs.acting)
     }
@@ -191,7 +191,7 @@ impl Member {
         if !updates || !self.programs.stores {
             self.engine.run(&self.programs.storing)?;
         } else if early {
-            self.engine.begin_early()?;
+            self.engine.programmatic_launch()?;
         }
         if !updates {
             return Ok(());

@@ -47,7 +47,9 @@ use std::collections::HashMap;
 use text::{Agents, KERNEL, Program, ProgramContext};
 use warp_core::DType::U32;
 use warp_data::cuda::DeviceArray;
-use warp_func::cuda::{Arg, Build, CudaVecEnv, Function, Kernels, Launch, Structs, begin_early};
+use warp_func::cuda::{
+    Arg, Build, CudaVecEnv, Function, Kernels, Launch, Structs, programmatic_launch,
+};
 
 pub(crate) use learner::OffPolicyLearner;
 pub(crate) use member::{Member, sources, sources_of};
@@ -201,8 +203,8 @@ impl CudaEngine {
     }
 
     /// Lets the next program begin before the kernel before it has ended: it has to wait by itself.
-    fn begin_early(&self) -> Result<()> {
-        Ok(begin_early(self.kernels.device())?)
+    fn programmatic_launch(&self) -> Result<()> {
+        Ok(programmatic_launch(self.kernels.device())?)
     }
 
     fn context(&self) -> ProgramContext<'_> {

@@ -5,7 +5,7 @@ use super::linked::Turns;
 use crate::error::{Error, Result};
 use crate::world::World;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use warp_data::cuda::{Communicator, Device, DeviceArray, HostWord, nccl_name};
+use warp_data::cuda::{Communicator, Device, DeviceArray, HostWord, Transfer, nccl_unique_id};
 
 /// An array of this rank, and where those of all ranks go, in their order; where there is room for one alone, their
 /// sum.
@@ -111,7 +111,7 @@ impl Joining {
 
 fn connect(device: &Device, world: &World) -> Result<Communicator> {
     let name = match world.is_first() {
-        true => nccl_name().inspect_err(|error| world.give_up(&error.to_string()))?,
+        true => nccl_unique_id().inspect_err(|error| world.give_up(&error.to_string()))?,
         false => Vec::new(),
     };
     let name = world.broadcast("NCCL's name", &name)?;
@@ -151,11 +151,11 @@ impl Joined {
 
     /// Gathers arrays, or sums them, all in one go.
     pub(crate) fn gather(&self, arrays: &[Gathered<'_>]) -> Result<()> {
-        let pairs = |summed: bool| -> Vec<_> {
+        let transfers = |summed: bool| -> Vec<_> {
             let some = arrays.iter().filter(|of| of.is_summed() == summed);
-            some.map(|of| (of.own, of.all)).collect()
+            some.map(|of| Transfer { send: of.own, receive: of.all }).collect()
         };
-        Ok(self.communicator()?.exchange(&pairs(false), &pairs(true))?)
+        Ok(self.communicator()?.exchange(&transfers(false), &transfers(true))?)
     }
 
     /// Checks that the other ranks are still there: what was recorded asks nobody.
@@ -189,7 +189,7 @@ impl Joined {
                 (turns.elapsed() > patience)
                     .then(|| format!("rank {rank} waited {seconds} s for the GPUs to end {what}"))
             };
-            let lost = || self.communicator().and_then(|nccl| Ok(nccl.look()?)).err();
+            let lost = || self.communicator().and_then(|nccl| Ok(nccl.check_async_error()?)).err();
             let lost = || lost().map(|error| error.to_string());
             if let Some(why) = self.world.over().or_else(lost).or_else(late) {
                 self.waits.end();

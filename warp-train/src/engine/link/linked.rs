@@ -6,7 +6,7 @@ use crate::world::{Carrier, World};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use warp_core::DType;
-use warp_data::cuda::{HostWord, Offer, Window};
+use warp_data::cuda::{HostWord, PeerExport, Window};
 use warp_func::cuda::{Device, DeviceArray};
 use warp_func::kernel_args;
 
@@ -57,7 +57,7 @@ pub(crate) fn is_within_reach(gpu: &Device, world: &World) -> Result<bool> {
             return Err(Error::Invalid(format!("{WARP_LINK}={other}: expected nccl or peers")));
         }
     }
-    let offer = Offer::new(gpu, "inbox", 1)?;
+    let offer = PeerExport::new(gpu, "inbox", 1)?;
     let all = world.all_gather("where memory is", offer.bytes())?;
     let opened = offer.open(&all, world.rank());
     let said = opened.as_ref().err().map(ToString::to_string).unwrap_or_default();
@@ -98,7 +98,7 @@ impl Linked {
     /// A rank out of reach, or too little memory.
     pub(crate) fn new(joining: &Joining, slots: usize) -> Result<Self> {
         let (gpu, world) = (joining.device(), joining.world());
-        let offer = Offer::new(gpu, "inbox", Self::words(world, slots))?;
+        let offer = PeerExport::new(gpu, "inbox", Self::words(world, slots))?;
         let all = world.all_gather("where memory is", offer.bytes())?;
         let opened = offer.open(&all, world.rank());
         // All or none: a rank that is out of reach of one would be waited for by all.

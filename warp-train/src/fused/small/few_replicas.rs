@@ -16,7 +16,7 @@ use crate::engine::{Iterated, Progress};
 use crate::error::{Error, Result};
 use crate::model::LearnerState;
 use warp_core::DType;
-use warp_data::cuda::{Landing, Staging};
+use warp_data::cuda::{PinnedBuffers, Staging};
 use warp_func::cuda::{
     Build, CudaVecEnv, Device, DeviceArray, DeviceStruct, Function, KernelArgs, Kernels, Launch,
     Source,
@@ -64,7 +64,7 @@ pub(crate) struct FewReplicasLearner {
     normaliser: SmallNormaliser,
     work: Work,
     /// Where figures come to, and weights.
-    landings: [Landing; 2],
+    landings: [PinnedBuffers; 2],
     /// From where weights and schedules go while the launch before is at work.
     staging: Staging,
     /// Steps of the optimiser made, the same in all runs.

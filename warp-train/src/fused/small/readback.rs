@@ -1,7 +1,7 @@
 //! Arrays on their way to the host, while the stream behind them goes on.
 
 use crate::error::{Error, Result};
-use warp_data::cuda::{HostCopy, Landing};
+use warp_data::cuda::{HostCopy, PinnedBuffers};
 use warp_func::cuda::{Device, DeviceArray};
 
 /// Some arrays as they were at one place in the stream's order.
@@ -14,16 +14,16 @@ pub(crate) enum Readback {
 }
 
 impl Readback {
-    /// Begins to bring `arrays` of `device`, which have the same sizes each time, to `landing`.
+    /// Begins to bring `arrays` of `device`, which have the same sizes each time, to `buffers`.
     ///
     /// # Errors
     /// A driver that refuses, or whatever went wrong on the device before.
     pub(super) fn begin<'a>(
-        landing: &Landing,
+        buffers: &PinnedBuffers,
         device: &Device,
         arrays: impl Iterator<Item = &'a DeviceArray> + Clone,
     ) -> Result<Self> {
-        if let Some(copy) = landing.copy(device, arrays.clone())? {
+        if let Some(copy) = buffers.copy(device, arrays.clone())? {
             return Ok(Self::Copy(copy));
         }
         let pull = |array: &DeviceArray| Ok::<_, Error>(array.as_bytes().pull::<u8>()?);

@@ -44,7 +44,7 @@ use crate::engine::{Iterated, Progress, episodes};
 use crate::error::Result;
 use crate::model::LearnerState;
 use notes::{Note, WideNotes};
-use warp_func::cuda::{CudaVecEnv, Device, DeviceEnvs, Graph, Kernels, side_by_side};
+use warp_func::cuda::{CudaVecEnv, Device, DeviceEnvs, Graph, Kernels, fork_join};
 
 pub use network_path::sources;
 pub(super) use network_path::{Machine, NetworkBackend, WideText};
@@ -328,7 +328,7 @@ fn collect(policies: &[WidePolicy], n_steps: usize, envs: &mut dyn DeviceEnvs) -
         let seen = &*envs;
         let works = by_rows.iter().flat_map(|policy| Between::ALL.map(|work| (*policy, work)));
         let works = works.map(|((i, policy), work)| move || work.start(policy, t, i == 0, seen));
-        side_by_side(&device, works)?;
+        fork_join(&device, works)?;
         envs.start_step()?;
     }
     let seen = &*envs;
@@ -336,7 +336,7 @@ fn collect(policies: &[WidePolicy], n_steps: usize, envs: &mut dyn DeviceEnvs) -
         outcome(policy, n_steps, i == 0, seen)?;
         policy.finish_rollout()
     };
-    side_by_side(&device, numbered().map(|policy| move || finish(policy)))
+    fork_join(&device, numbered().map(|policy| move || finish(policy)))
 }
 
 /// Starts a rollout, learning from it, and a note of both.
@@ -351,7 +351,7 @@ fn iterate(
     // Nothing that policies learn from depends on the sums over episodes.
     let works: [Box<dyn FnOnce() -> Result<()> + '_>; 2] =
         [Box::new(|| learn(policies, &device)), Box::new(|| Ok(envs.device_totals()?))];
-    side_by_side(&device, works)?;
+    fork_join(&device, works)?;
     notes.next_iteration(policies, envs)
 }
 
@@ -363,8 +363,8 @@ fn learn(policies: &[WidePolicy], device: &Device) -> Result<()> {
     if ranks::are_several(policies) {
         // A kernel that waits for other ranks takes room on all multiprocessors, and one that learns keeps it from
         // beginning: so all policies have the sums of all ranks' rollouts before any of them learns.
-        side_by_side(device, policies.iter().map(|policy| || policy.prepare_all()))?;
-        return side_by_side(device, policies.iter().map(|policy| || policy.learn_prepared()));
+        fork_join(device, policies.iter().map(|policy| || policy.prepare_all()))?;
+        return fork_join(device, policies.iter().map(|policy| || policy.learn_prepared()));
     }
-    side_by_side(device, policies.iter().map(|policy| || policy.learn()))
+    fork_join(device, policies.iter().map(|policy| || policy.learn()))
 }

@@ -35,7 +35,7 @@ use std::slice;
 use warp_data::cuda::{Device, DeviceArray};
 use warp_func::cuda::{
     Build, DeviceEnvs, DeviceStruct, DeviceValue, KernelArgs, Kernels, Launch, Module, Source,
-    begin_early, side_by_side,
+    fork_join, programmatic_launch,
 };
 
 /// Where the rows of a forward pass in fp32 come from and how many there are.
@@ -213,10 +213,10 @@ impl WidePolicy {
             let threads = (tower.shape.image_bytes() / 16).max(tower.shape.vectors());
             let (image, biases) = (&tower.image, &tower.biases);
             let args = PackArgs { parameters: &self.arrays.parameters, image, biases };
-            begin_early(&self.device)?;
+            programmatic_launch(&self.device)?;
             tower.acts.pack.launch(&Launch::over(threads, 128), &[args.arg()])
         };
-        side_by_side(&self.device, self.tensor.iter().map(|tower| || pack(tower)))?;
+        fork_join(&self.device, self.tensor.iter().map(|tower| || pack(tower)))?;
         self.tiled.as_ref().map_or(Ok(()), |tiled| tiled.pack(&self.arrays.parameters))
     }
 

@@ -8,7 +8,7 @@ use super::update::{ONE_BLOCK, sum_blocks};
 use crate::algorithm::Advantages;
 use crate::engine::link::Gathered;
 use crate::error::Result;
-use warp_func::cuda::{KernelArgs, Launch, side_by_side};
+use warp_func::cuda::{KernelArgs, Launch, fork_join};
 
 impl WidePolicy {
     /// Prepares everything, and gathers it from all ranks.
@@ -17,7 +17,7 @@ impl WidePolicy {
         let works = [Prepare::Observations, Prepare::Advantages, Prepare::Spread];
         let learns = self.plan.config.to_train;
         let works = works.into_iter().filter(|work| learns || work.is_always());
-        side_by_side(&self.device, works.map(|work| move || self.prepare(work)))?;
+        fork_join(&self.device, works.map(|work| move || self.prepare(work)))?;
         self.gather_prepared()
     }
 

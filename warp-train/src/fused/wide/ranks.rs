@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::world::World;
 use warp_core::DType::{F32, U32};
 use warp_data::cuda::DeviceArray;
-use warp_func::cuda::{DeviceStruct, Function, KernelArgs, Launch, Module, begin_early};
+use warp_func::cuda::{DeviceStruct, Function, KernelArgs, Launch, Module, programmatic_launch};
 
 /// Policies that may wait for other ranks inside kernels at a time, a block on every multiprocessor each: it has room for
 /// so many, as long as nothing else begins early beside a kernel that waits.
@@ -151,7 +151,7 @@ impl WideRanks {
                 };
                 let blocks = inbox.blocks(n_parameters.next_multiple_of(2) + 2 * n_losses);
                 let launch = Launch { blocks, threads: 2 * PAIRS, ..Launch::default() };
-                begin_early(&policy.device)?;
+                programmatic_launch(&policy.device)?;
                 self.reduce_ranks.launch(&launch, &[args.arg(), inbox.link_args()?.arg()])?;
                 Ok(n_parameters.div_ceil(2 * PAIRS))
             }

@@ -13,7 +13,7 @@ use super::text;
 use crate::error::Result;
 use warp_data::cuda::DeviceArray;
 use warp_func::VecEnv;
-use warp_func::cuda::{CudaVecEnv, DeviceEnvs, KernelArgs, Launch, begin_early, side_by_side};
+use warp_func::cuda::{CudaVecEnv, DeviceEnvs, KernelArgs, Launch, fork_join, programmatic_launch};
 
 /// What a kernel that acts is to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -214,7 +214,7 @@ impl WidePolicy {
             let stages =
                 stages.into_iter().filter(|(stage, _)| *stage != Stage::CutValues || cut > 0);
             let works = stages.map(|(stage, t)| move || self.tensor_act(stage, t, None));
-            side_by_side(&self.device, works)?;
+            fork_join(&self.device, works)?;
         }
         if cut > 0 {
             let args = ScatterCutArgs {
@@ -243,11 +243,11 @@ impl WidePolicy {
             let launch = self.blocks_that_act(args.step.rows as usize, &tower.shape);
             if stage == Stage::Act && t > 0 {
                 // Weights are loaded during the environment's step.
-                begin_early(&self.device)?;
+                programmatic_launch(&self.device)?;
             }
             Ok(tower.acts.tensor_act.launch(&launch, &[args.arg()])?)
         };
-        side_by_side(&self.device, towers.map(|(tower, _)| || act(tower)))
+        fork_join(&self.device, towers.map(|(tower, _)| || act(tower)))
     }
 
     fn tensor_act_args<'a>(

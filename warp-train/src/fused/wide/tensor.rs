@@ -13,7 +13,7 @@ use super::tensor_shape::{TILE_ROWS, TensorShape};
 use crate::error::{Error, Result};
 use warp_core::DType::{F32, U8};
 use warp_data::cuda::DeviceArray;
-use warp_func::cuda::{Build, KernelArgs, Kernels, Launch, Source, side_by_side};
+use warp_func::cuda::{Build, KernelArgs, Kernels, Launch, Source, fork_join};
 
 /// A tower on tensor cores: its kernels, its weights as halves, its biases with gains and shifts behind them.
 #[derive(Debug)]
@@ -128,7 +128,7 @@ impl WidePolicy {
                 self.tensor_weights(tower, weights, between, first)
             }
         };
-        side_by_side(&self.device, places.into_iter().map(|place| move || learn(place)))?;
+        fork_join(&self.device, places.into_iter().map(|place| move || learn(place)))?;
         Ok(end - at)
     }
 

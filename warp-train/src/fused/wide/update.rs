@@ -15,7 +15,7 @@ use crate::error::PolicyError;
 use crate::error::{Result, of_policy};
 use crate::fused::objective::cells;
 use warp_data::cuda::DeviceArray;
-use warp_func::cuda::{DeviceStruct, KernelArgs, Launch, begin_early, side_by_side};
+use warp_func::cuda::{DeviceStruct, KernelArgs, Launch, fork_join, programmatic_launch};
 
 impl WidePolicy {
     /// Says what this iteration's update needs to know.
@@ -63,7 +63,7 @@ impl WidePolicy {
     /// Starts the update, once the rollout is prepared.
     pub(super) fn learn_prepared(&self) -> Result<()> {
         let works = [After::Figures, After::Minibatches];
-        side_by_side(&self.device, works.map(|work| move || self.go_on(work)))
+        fork_join(&self.device, works.map(|work| move || self.go_on(work)))
     }
 
     /// Takes the minibatches of all epochs, one after the other.
@@ -137,11 +137,11 @@ impl WidePolicy {
     fn pack_and_begin(&self, next: Option<usize>) -> Result<()> {
         let begin = || {
             let Some(part) = next else { return Ok(()) };
-            begin_early(&self.device)?;
+            programmatic_launch(&self.device)?;
             self.begin_minibatch(part)
         };
         let works: [&dyn Fn() -> Result<()>; 2] = [&|| self.pack(), &begin];
-        side_by_side(&self.device, works)
+        fork_join(&self.device, works)
     }
 
     /// One step of gradient descent on the minibatch at hand; weights are to be packed after it.
@@ -179,7 +179,7 @@ impl WidePolicy {
             loss_blocks: loss_blocks as u32,
             loss_room: (a.losses.len() / LOSS_WORDS) as u32,
         };
-        begin_early(&self.device)?;
+        programmatic_launch(&self.device)?;
         self.update.factors.launch(&ONE_BLOCK, &[args.arg()])?;
         let args = DescendArgs {
             settings: &a.settings,
@@ -192,7 +192,7 @@ impl WidePolicy {
             exp_avg: &a.exp_avg,
             exp_avg_sq: &a.exp_avg_sq,
         };
-        begin_early(&self.device)?;
+        programmatic_launch(&self.device)?;
         Ok(self.update.descend.launch(&Launch::over(n, 256), &[args.arg()])?)
     }
 

@@ -9,7 +9,7 @@ use super::tensors;
 use super::{ActorCritic, PolicyNetwork};
 use crate::error::{PolicyError, check_length};
 use crate::loss::{Loss, LossMetrics, LossSums, Minibatch};
-use crate::model::{NamedTensor, NetworkConfig, PolicyTensors, check_width};
+use crate::model::{NetworkConfig, PolicyTensors, check_width};
 use crate::network::StepSizes;
 use crate::optimiser::{Descent, DescentConfig, Moved, limit, squares};
 use warp_sample::ActionLayout;
@@ -246,17 +246,6 @@ impl<N: PolicyNetwork> BurnPolicy<N> {
         self.descent.exp_avg = exp_avg;
         self.descent.exp_avg_sq = exp_avg_sq;
         self.descent.n_steps = tensors.n_steps;
-        self.parameters = weights;
-        self.write_network();
-        Ok(())
-    }
-
-    /// Loads only weights (to evaluate, or to start a new optimisation from them).
-    ///
-    /// # Errors
-    /// As [`Self::load_tensors`].
-    pub fn load_weights(&mut self, weights: &[NamedTensor]) -> Result<(), PolicyError> {
-        let [weights] = tensors::from_named(&self.specs, weights, [""])?;
         self.parameters = weights;
         self.write_network();
         Ok(())
