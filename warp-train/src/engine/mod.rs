@@ -1,11 +1,11 @@
 //! Where columns, parameters and kernels live: an [`Engine`](crate::algorithm::Engine) per device.
 
+#[cfg(feature = "cuda")]
+pub(crate) mod collectives;
 pub(crate) mod cpu;
 #[cfg(feature = "cuda")]
 pub(crate) mod cuda;
 pub(crate) mod episodes;
-#[cfg(feature = "cuda")]
-pub(crate) mod link;
 mod lockstep;
 pub(crate) mod off_policy;
 mod on_policy;

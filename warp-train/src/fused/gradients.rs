@@ -11,7 +11,7 @@ use crate::algorithm::Rollouts;
 use crate::algorithm::Schedule;
 use crate::algorithm::{Advantages, Passes};
 use crate::config::TrainConfig;
-use crate::engine::link::Joining;
+use crate::engine::collectives::RankConnector;
 use crate::error::{Error, Result, of_policy};
 use crate::loss::{Loss, LossMetrics, Minibatch};
 use crate::model::NamedTensor;
@@ -158,8 +158,9 @@ impl CudaGradients {
         let text = WideText::new(&config, number, machine, backend, None)?;
         let units: Vec<_> = text.units().collect();
         config.world.first_then_others("compiled kernels", || kernels.compile_all(&units))??;
-        let joining = Joining::new(envs.gpu(), &config.world);
-        let mut policy = WidePolicy::new(&config, policy, text, &kernels, envs, &joining, foreign)?;
+        let connector = RankConnector::new(envs.gpu(), &config.world);
+        let mut policy =
+            WidePolicy::new(&config, policy, text, &kernels, envs, &connector, foreign)?;
         policy.gradient_of(weights, given)
     }
 }

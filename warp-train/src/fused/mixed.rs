@@ -7,8 +7,8 @@ use super::policy_number::PolicyNumber;
 use super::wide::{Machine, NetworkBackend, WidePolicy, WideText};
 use crate::algorithm::{PolicyFigures, Variant};
 use crate::config::TrainConfig;
+use crate::engine::collectives::RankConnector;
 use crate::engine::cuda::{self, Member, Setting, sources_of};
-use crate::engine::link::Joining;
 use crate::engine::{Iterated, Progress, episodes};
 use crate::error::Result;
 use crate::model::LearnerState;
@@ -70,19 +70,20 @@ impl MixedLearner {
         state: &LearnerState,
     ) -> Result<Self> {
         let (backend, machine) = (backend(config), Machine::of(envs.gpu().info()));
-        let joining = Joining::new(envs.gpu(), &config.world);
+        let connector = RankConnector::new(envs.gpu(), &config.world);
         let mut first_agent = 0;
         let mut policies = Vec::new();
         for (index, plan) in config.policies.iter().enumerate() {
             policies.push(if plan.is_off_policy() {
                 let configs = std::slice::from_ref(config);
                 let setting = Setting::new(config, (index, first_agent));
-                Policy::Replay(Box::new(Member::new(configs, setting, &[envs], &joining)?))
+                Policy::Replay(Box::new(Member::new(configs, setting, &[envs], &connector)?))
             } else {
                 let number = PolicyNumber { index, first_agent };
                 let text = WideText::new(config, number, machine, backend, None)?;
                 let kernels = envs.kernels().clone();
-                let policy = WidePolicy::new(config, index, text, &kernels, envs, &joining, None)?;
+                let policy =
+                    WidePolicy::new(config, index, text, &kernels, envs, &connector, None)?;
                 Policy::Rollouts(Box::new(policy))
             });
             first_agent += plan.n_agents() as u32;

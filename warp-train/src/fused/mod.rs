@@ -18,8 +18,8 @@ mod wide;
 
 use crate::algorithm::{PolicyPlan, Precision};
 use crate::config::TrainConfig;
+use crate::engine::collectives::is_within_reach;
 use crate::engine::cuda::{H200, OffPolicyLearner};
-use crate::engine::link::is_within_reach;
 use crate::engine::{Iterated, Progress};
 use crate::error::{Error, Result};
 use crate::model::LearnerState;

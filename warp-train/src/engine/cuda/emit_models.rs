@@ -6,7 +6,7 @@ use super::op::{Follow, Op};
 use super::ranks;
 use super::recompute::InputsShape;
 use crate::algorithm::{FigureId, ModelId, OptimiserId, PassId};
-use crate::engine::link;
+use crate::engine::collectives;
 use std::fmt::Write;
 
 impl Emitter<'_> {
@@ -345,7 +345,7 @@ impl Emitter<'_> {
         let (plan, layout) = (self.context.plan, self.context.layout);
         let models = &plan.optimisers[o].models;
         let n: usize = models.iter().map(|id| layout.model(*id).parameters.len()).sum();
-        let copies = link::copies(n, self.context.division.ranks);
+        let copies = collectives::copies(n, self.context.division.ranks);
         self.each_tile(models, 1, |model, _, _| {
             let behind = ranks::place(plan, layout, model).map_or(0, |(_, behind)| behind);
             let from = format!("m.heard[{o}][rank * {n}ll + to + {behind}ll]");

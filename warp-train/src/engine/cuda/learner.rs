@@ -6,7 +6,7 @@ use super::log::Log;
 use super::member::Member;
 use crate::algorithm::Variant;
 use crate::config::TrainConfig;
-use crate::engine::link::Joining;
+use crate::engine::collectives::RankConnector;
 use crate::engine::{Iterated, Progress};
 use crate::error::Result;
 use crate::model::LearnerState;
@@ -83,12 +83,12 @@ impl Group {
     /// Those of `configs` number `runs`, among all that share the GPU.
     fn new(configs: &[TrainConfig], runs: Range<usize>, envs: &[&mut CudaVecEnv]) -> Result<Self> {
         let (config, envs) = (&configs[0], &envs[runs.clone()]);
-        let joining = Joining::new(envs[0].gpu(), &config.world);
+        let connector = RankConnector::new(envs[0].gpu(), &config.world);
         let mut first_agent = 0;
         let mut members = Vec::new();
         for (index, policy) in config.policies.iter().enumerate() {
             let setting = Setting::new(config, (index, first_agent)).beside(configs.len());
-            members.push(Member::new(&configs[runs.clone()], setting, envs, &joining)?);
+            members.push(Member::new(&configs[runs.clone()], setting, envs, &connector)?);
             first_agent += policy.n_agents() as u32;
         }
         let together = (envs.len() > 1).then(|| CudaRuns::new(envs)).transpose()?;

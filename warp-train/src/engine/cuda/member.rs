@@ -12,7 +12,7 @@ use crate::algorithm::{Algorithm, Plan, Planned, Variant};
 use crate::algorithm::{PolicyConfig, PolicyFigures, PolicyPlan};
 use crate::config::TrainConfig;
 use crate::engine::EngineState;
-use crate::engine::link::{Gathering, Joining};
+use crate::engine::collectives::{AllGather, RankConnector};
 use crate::engine::off_policy::{load, planned, save};
 use crate::error::{Error, PolicyError, Result};
 use crate::model::LearnerState;
@@ -135,7 +135,7 @@ impl Member {
         configs: &[TrainConfig],
         setting: Setting,
         envs: &[&mut CudaVecEnv],
-        joining: &Joining,
+        connector: &RankConnector,
     ) -> Result<Self> {
         let config = &configs[0];
         let policy = config.policies[setting.place.policy].clone();
@@ -143,7 +143,7 @@ impl Member {
         let seeds: Vec<u64> = configs.iter().map(|config| config.run.seed).collect();
         let division = setting.division();
         let mut engine = CudaEngine::new(plan, setting, (&seeds, envs))?;
-        engine.join(joining)?;
+        engine.join(connector)?;
         let mortal = engine.agents.mortal;
         let shape = RunShape { layout: &engine.layout, division, mortal };
         let programs = Programs::new(&policy, &*algorithm, &engine.plan, shape)?;
@@ -271,7 +271,7 @@ impl Member {
     /// # Errors
     /// Ranks that have lost each other.
     pub(crate) fn check_ranks(&self) -> Result<()> {
-        self.engine.gathering.as_ref().map_or(Ok(()), Gathering::check)
+        self.engine.all_gather.as_ref().map_or(Ok(()), AllGather::check)
     }
 
     /// Waits for what was started, if other ranks take part in it.
@@ -279,6 +279,6 @@ impl Member {
     /// # Errors
     /// A rank that was waited for in vain.
     pub(crate) fn wait_for_ranks(&self) -> Result<()> {
-        self.engine.gathering.as_ref().map_or(Ok(()), Gathering::wait)
+        self.engine.all_gather.as_ref().map_or(Ok(()), AllGather::wait)
     }
 }

@@ -35,7 +35,7 @@ use crate::algorithm::{
     CellId, Engine, FigureId, Gradients, ModelId, OptimiserId, PassId, Plan, RANDOM, RowsId,
 };
 use crate::config::TrainConfig;
-use crate::engine::link::{Gathering, Joining};
+use crate::engine::collectives::{AllGather, RankConnector};
 use crate::error::Result;
 use crate::world;
 use layout::Layout;
@@ -128,7 +128,7 @@ pub(crate) struct CudaEngine {
     machine: Machine,
     programs: HashMap<Vec<Op>, (Function, Launch)>,
     /// The way to the other ranks, if there are any.
-    gathering: Option<Gathering>,
+    all_gather: Option<AllGather>,
 }
 
 impl CudaEngine {
@@ -178,7 +178,7 @@ impl CudaEngine {
             kernels,
             machine,
             programs,
-            gathering: None,
+            all_gather: None,
         };
         for run in 0..engine.memories.len() {
             engine.push_counters(run, [0; 3], &vec![0; engine.plan.optimisers.len()])?;
@@ -231,21 +231,21 @@ impl CudaEngine {
     /// Joins the other ranks, if there are any; they are all to call it.
     ///
     /// # Errors
-    /// As [`Gathering::new`], or text that does not compile.
-    pub(crate) fn join(&mut self, joining: &Joining) -> Result<()> {
+    /// As [`AllGather::new`], or text that does not compile.
+    pub(crate) fn join(&mut self, connector: &RankConnector) -> Result<()> {
         if self.setting.ranks.size() > 1 {
             let of = (&self.plan, &self.layout, self.setting.shards);
-            self.gathering = Some(ranks::join(&self.kernels, joining, of)?);
+            self.all_gather = Some(ranks::join(&self.kernels, connector, of)?);
         }
         Ok(())
     }
 
     /// Starts to tell the other ranks, and to hear what they tell.
     fn exchange(&self, told: &[Told]) -> Result<()> {
-        let (Some(gathering), Some(arrays)) = (&self.gathering, &self.memories[0].ranks) else {
+        let (Some(all_gather), Some(arrays)) = (&self.all_gather, &self.memories[0].ranks) else {
             return Ok(());
         };
-        gathering.gather(&arrays.gathered(&self.plan, told))
+        all_gather.gather(&arrays.gathered(&self.plan, told))
     }
 
     /// Sets the cells to their values after `env_steps`; the cell that says to act at random to `random`.

@@ -6,7 +6,7 @@
 use super::layout::Layout;
 use super::priorities::PriorityArrays;
 use crate::algorithm::{ModelId, OptimiserId, Plan};
-use crate::engine::link::{self, Gathered, Gathering, Joining, Room};
+use crate::engine::collectives::{self, AllGather, Gathered, RankConnector, Room};
 use crate::error::Result;
 use std::fmt::Write;
 use warp_core::DType::F32;
@@ -72,7 +72,7 @@ impl Told {
     /// In how many copies it is heard where each has `len` numbers: those of all ranks, or the sum of large gradients.
     fn copies(self, len: usize, ranks: usize) -> usize {
         match self {
-            Self::Gradient(_) => link::copies(len, ranks),
+            Self::Gradient(_) => collectives::copies(len, ranks),
             Self::Odds | Self::Largest => ranks,
         }
     }
@@ -150,24 +150,24 @@ impl RankArrays {
 
 /// The text of what gathers.
 pub(super) fn source(ranks: usize) -> Source {
-    Source::new("gather.cu", format!("#define P_RANKS {ranks}\n{}", link::text()))
+    Source::new("all_gather.cu", format!("#define P_RANKS {ranks}\n{}", collectives::text()))
 }
 
 /// The way to the other ranks, which are all to call it.
 ///
 /// # Errors
-/// As [`Gathering::new`], or text that does not compile.
+/// As [`AllGather::new`], or text that does not compile.
 pub(super) fn join(
     kernels: &Kernels,
-    joining: &Joining,
+    connector: &RankConnector,
     (plan, layout, shards): (&Plan, &Layout, usize),
-) -> Result<Gathering> {
-    let world = joining.world();
+) -> Result<AllGather> {
+    let world = connector.world();
     let compile = || kernels.compile(&source(world.size()), Build::Parity);
     let module = world.first_then_others("a kernel that gathers", compile)??;
     let words = Told::all(plan).iter().map(|told| told.len(plan, layout, shards)).sum();
     let room = Room { words, module: &module, may_wait: true };
-    Gathering::new(joining, room)
+    AllGather::new(connector, room)
 }
 
 #[cfg(test)]

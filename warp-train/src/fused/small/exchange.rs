@@ -2,7 +2,7 @@
 //!
 //! Without a C++ compiler (`$CXX`, or `c++`, `g++`, `clang++` on the path) these tests say so and hold nothing.
 
-use crate::engine::link::{EXCHANGE, LinkArgs};
+use crate::engine::collectives::{EXCHANGE, LinkArgs};
 use std::path::Path;
 use std::process::Command;
 use warp_core::device_struct::declare;

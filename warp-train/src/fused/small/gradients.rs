@@ -9,7 +9,7 @@ use super::{SmallLearner, multi_agent, text};
 use crate::algorithm::{PolicyMetrics, PolicyPlan};
 use crate::config::TrainConfig;
 use crate::engine::Progress;
-use crate::engine::link::Joining;
+use crate::engine::collectives::RankConnector;
 use crate::error::Result;
 use crate::fused::gradients::Given;
 use crate::fused::halves;
@@ -34,8 +34,8 @@ impl SmallLearner {
     ) -> Result<Self> {
         let source = text::update_source(config, index, envs.text());
         let module = envs.kernels().compile(&source, Build::Release)?;
-        let joining = Joining::new(envs.gpu(), &config.world);
-        Self::of_policy(config, PolicyNumber { index, first_agent: 0 }, &joining, &module, 1)
+        let connector = RankConnector::new(envs.gpu(), &config.world);
+        Self::of_policy(config, PolicyNumber { index, first_agent: 0 }, &connector, &module, 1)
     }
 
     /// The figures and the gradient of the loss over `given` at `weights`; for what

@@ -36,7 +36,7 @@ pub(crate) use text::{common, has_few_replicas, shares_launches};
 pub(super) use text::{fleet_source, run_sources};
 
 use crate::config::TrainConfig;
-use crate::engine::link::{Joining, Linked};
+use crate::engine::collectives::{PeerInboxes, RankConnector};
 use crate::engine::{Iterated, Progress};
 use crate::error::{Error, Result};
 use crate::fused::policy_number::PolicyNumber;
@@ -91,7 +91,7 @@ enum Together {
     /// There is one.
     Alone,
     /// They reach each other's memory.
-    Linked(Box<Linked>),
+    Inboxes(Box<PeerInboxes>),
     /// NCCL connects them.
     Relayed(Box<Pieces>),
 }
@@ -127,9 +127,9 @@ impl SmallLearner {
         let compile = || envs.kernels().compile_all(&units);
         let modules = config.world.first_then_others("compiled kernels", compile)??;
         let only = PolicyNumber { index: 0, first_agent: 0 };
-        let joining = Joining::new(envs.gpu(), &config.world);
+        let connector = RankConnector::new(envs.gpu(), &config.world);
         let n_parts = config.n_envs().div_ceil(text::together(config));
-        let mut this = Self::of_policy(config, only, &joining, &modules[1], n_parts)?;
+        let mut this = Self::of_policy(config, only, &connector, &modules[1], n_parts)?;
         let launch = collecting(config, envs.gpu().info().n_multiprocessors);
         this.collect = Some((modules[0].function("small_collect")?, launch));
         this.n_reported = config.n_envs();
@@ -145,11 +145,11 @@ impl SmallLearner {
     fn of_policy(
         config: &TrainConfig,
         number: PolicyNumber,
-        joining: &Joining,
+        connector: &RankConnector,
         module: &Module,
         n_parts: usize,
     ) -> Result<Self> {
-        let (gpu, PolicyNumber { index, first_agent }) = (joining.device(), number);
+        let (gpu, PolicyNumber { index, first_agent }) = (connector.device(), number);
         let sizes = sizes(gpu, &module.function("small_sizes")?)?;
         let places = Places::of_policy(config, index);
         if sizes.n_parameters as usize != places.total() {
@@ -179,12 +179,12 @@ impl SmallLearner {
             world if text::is_relayed(world) => {
                 let moments = text::n_moments(config, index);
                 let of = pieces::Of { module, launch: update, updates, own, moments };
-                ("small_piece", Together::Relayed(Box::new(Pieces::new(joining, &of)?)))
+                ("small_piece", Together::Relayed(Box::new(Pieces::new(connector, &of)?)))
             }
             // Quads of gradients and two doubles a minibatch, each word with its round.
             _ => {
-                let linked = Linked::new(joining, own + 4 * updates)?;
-                ("small_update_linked", Together::Linked(Box::new(linked)))
+                let inboxes = PeerInboxes::new(connector, own + 4 * updates)?;
+                ("small_update_linked", Together::Inboxes(Box::new(inboxes)))
             }
         };
         Ok(Self {
@@ -225,7 +225,7 @@ impl SmallLearner {
         self.n_steps = state.optimizer_steps.first().map_or(0, |(_, steps)| *steps);
         self.normaliser.push(&self.normaliser.of().pack(&self.policy, state)?)?;
         match &self.together {
-            Together::Linked(linked) => linked.clear(),
+            Together::Inboxes(inboxes) => inboxes.clear(),
             Together::Alone | Together::Relayed(_) => Ok(()),
         }
     }
@@ -280,7 +280,7 @@ impl SmallLearner {
     fn figures(&mut self, config: &TrainConfig, n: u64) -> Result<Vec<Figures>> {
         match &self.together {
             Together::Alone => {}
-            Together::Linked(linked) => linked.wait()?,
+            Together::Inboxes(inboxes) => inboxes.wait()?,
             Together::Relayed(pieces) => pieces.wait(n)?,
         }
         let mut rows = figures(&self.arrays.figures.pull::<u32>()?);
@@ -341,8 +341,8 @@ impl SmallLearner {
         let (kernel, launch) = &self.update;
         match &mut self.together {
             Together::Alone => Ok(kernel.launch(launch, &[args.arg()])?),
-            Together::Linked(linked) => {
-                Ok(kernel.launch(launch, &[args.arg(), linked.args()?.arg()])?)
+            Together::Inboxes(inboxes) => {
+                Ok(kernel.launch(launch, &[args.arg(), inboxes.args()?.arg()])?)
             }
             Together::Relayed(pieces) => pieces.learn(launch, &args),
         }

@@ -13,7 +13,7 @@ use super::text::{self, Tuning, constants, source_of};
 use super::{MOST_ITERATIONS, SmallLearner};
 use crate::algorithm::PolicyPlan;
 use crate::config::TrainConfig;
-use crate::engine::link::Joining;
+use crate::engine::collectives::RankConnector;
 use crate::engine::{Iterated, Progress};
 use crate::error::{Error, Result};
 use crate::fused::policy_number::PolicyNumber;
@@ -202,10 +202,10 @@ impl MultiAgentLearner {
         let compile = || kernels.compile_all(&units);
         let modules = config.world.first_then_others("compiled kernels", compile)??;
         let (module, updates) = (&modules[0], &modules[1..]);
-        let joining = Joining::new(gpu, &config.world);
+        let connector = RankConnector::new(gpu, &config.world);
         for (index, (plan, update)) in config.policies.iter().zip(updates).enumerate() {
             let number = PolicyNumber { index, first_agent };
-            policies.push(SmallLearner::of_policy(config, number, &joining, update, n_warps)?);
+            policies.push(SmallLearner::of_policy(config, number, &connector, update, n_warps)?);
             first_agent += plan.n_agents() as u32;
         }
         let sizes = MultiAgentSizes::of(gpu, module)?;

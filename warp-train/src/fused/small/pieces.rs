@@ -5,7 +5,7 @@
 //! kernel and each gather would begin later after the one before.
 
 use super::shared::{PieceArgs, SmallRun, UpdateArgs};
-use crate::engine::link::{Gathered, Joined, Joining};
+use crate::engine::collectives::{Gathered, NcclRank, RankConnector};
 use crate::error::Result;
 use warp_core::DType::{F32, U32};
 use warp_func::cuda::{DeviceArray, DeviceStruct, Function, Graph, KernelArgs, Launch, Module};
@@ -15,7 +15,7 @@ use warp_func::cuda::{DeviceArray, DeviceStruct, Function, Graph, KernelArgs, La
 pub(super) struct Pieces {
     /// All but the first piece, once they have been recorded.
     recorded: Option<Graph>,
-    joined: Joined,
+    nccl: NcclRank,
     kernel: Function,
     /// Minibatches of an iteration.
     updates: usize,
@@ -47,8 +47,8 @@ impl Pieces {
     ///
     /// # Errors
     /// No NCCL, ranks out of reach, or too little memory.
-    pub(super) fn new(joining: &Joining, of: &Of<'_>) -> Result<Self> {
-        let (gpu, world) = (joining.device(), joining.world());
+    pub(super) fn new(connector: &RankConnector, of: &Of<'_>) -> Result<Self> {
+        let (gpu, world) = (connector.device(), connector.world());
         let &Of { module, launch, updates, own, moments } = of;
         let make = |name: &str, dtype, n: usize| DeviceArray::zeros(gpu, name, dtype, &[n]);
         let pair = || -> Result<[DeviceArray; 2]> {
@@ -57,7 +57,7 @@ impl Pieces {
         };
         Ok(Self {
             recorded: None,
-            joined: joining.join()?,
+            nccl: connector.join()?,
             kernel: module.function("small_piece")?,
             updates,
             place: make("place in the run", U32, SmallRun::WORDS)?,
@@ -74,7 +74,7 @@ impl Pieces {
     /// # Errors
     /// What the driver or NCCL refuses.
     pub(super) fn learn(&mut self, launch: &Launch, args: &UpdateArgs<'_>) -> Result<()> {
-        self.joined.check()?;
+        self.nccl.check()?;
         self.piece(launch, args, -1)?;
         let mut recorded = match self.recorded.take() {
             Some(recorded) => recorded,
@@ -88,12 +88,12 @@ impl Pieces {
     /// Gathers moments, and takes the minibatches one after the other.
     fn minibatches(&self, launch: &Launch, args: &UpdateArgs<'_>) -> Result<()> {
         if let Some([own, all]) = &self.moments {
-            self.joined.gather(&[Gathered { own, all }])?;
+            self.nccl.gather(&[Gathered { own, all }])?;
         }
         for update in 0..self.updates {
             self.piece(launch, args, update as i32)?;
             let gradients = Gathered { own: &self.gradient, all: &self.gradients };
-            self.joined.gather(&[gradients])?;
+            self.nccl.gather(&[gradients])?;
         }
         self.piece(launch, args, self.updates as i32)
     }
@@ -120,6 +120,6 @@ impl Pieces {
     /// # Errors
     /// A rank that was waited for in vain.
     pub(super) fn wait(&self, iterations: u64) -> Result<()> {
-        self.joined.wait(iterations)
+        self.nccl.wait(iterations)
     }
 }

@@ -1,6 +1,6 @@
 //! Structs that host and kernels of the small path both read, and what kernels take: a struct each.
 
-use crate::engine::link::LinkArgs;
+use crate::engine::collectives::LinkArgs;
 use crate::fused::objective::MOST_CELLS;
 use std::fmt::Write;
 use warp_core::DType;

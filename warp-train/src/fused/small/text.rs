@@ -7,7 +7,7 @@ use super::shared::declarations;
 use super::{TILE_ROWS, multi_agent};
 use crate::algorithm::{Advantages, Passes, PolicyConfig, PolicyPlan, Rollouts};
 use crate::config::TrainConfig;
-use crate::engine::link::EXCHANGE;
+use crate::engine::collectives::EXCHANGE;
 use crate::fused::halves;
 use crate::fused::objective::{self, MOST_CELLS};
 use crate::loss::Part;

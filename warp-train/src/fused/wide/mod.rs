@@ -39,7 +39,7 @@ mod update;
 mod wgmma;
 
 use crate::config::TrainConfig;
-use crate::engine::link::Joining;
+use crate::engine::collectives::RankConnector;
 use crate::engine::{Iterated, Progress, episodes};
 use crate::error::Result;
 use crate::model::LearnerState;
@@ -96,9 +96,10 @@ impl WideLearner {
         let compile = || kernels.compile_all(&units);
         config.world.first_then_others("compiled kernels", compile)??;
         let foreign = backend.foreign;
-        let joining = Joining::new(envs.gpu(), &config.world);
-        let policy =
-            |(index, text)| WidePolicy::new(config, index, text, kernels, envs, &joining, foreign);
+        let connector = RankConnector::new(envs.gpu(), &config.world);
+        let policy = |(index, text)| {
+            WidePolicy::new(config, index, text, kernels, envs, &connector, foreign)
+        };
         let policies = texts.into_iter().enumerate().map(policy).collect::<Result<_>>()?;
         let (kernels, n_steps) = (kernels.clone(), config.run.num_steps);
         let recorded = foreign.is_none();

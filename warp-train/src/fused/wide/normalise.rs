@@ -9,7 +9,7 @@ use super::kernels::NormaliserKernels;
 use super::policy::WidePolicy;
 use super::shared::{WideDistances, WideMoments};
 use crate::algorithm::PolicyPlan;
-use crate::engine::link::Gathered;
+use crate::engine::collectives::Gathered;
 use crate::error::Result;
 use crate::fused::moments::{Moments, doubles, statistic, words};
 use crate::model::Statistic;

@@ -25,7 +25,7 @@ use super::tiled::TiledNetwork;
 use super::tiled_rollout::TiledRollout;
 use crate::algorithm::{AgentRange, OnPolicyAlgorithm, PolicyPlan};
 use crate::config::TrainConfig;
-use crate::engine::link::Joining;
+use crate::engine::collectives::RankConnector;
 use crate::error::{Error, Result, of_policy};
 use crate::model::LearnerState;
 use crate::model::{Activation, PolicyTensors};
@@ -101,7 +101,7 @@ impl WidePolicy {
         text: WideText,
         kernels: &Kernels,
         envs: &dyn DeviceEnvs,
-        joining: &Joining,
+        connector: &RankConnector,
         make_foreign: Option<MakeForeign>,
     ) -> Result<Self> {
         let plan = config.policies[index].clone();
@@ -137,7 +137,7 @@ impl WidePolicy {
             module: &modules[1],
             foreign: make_foreign.is_some(),
         };
-        let join = || WideRanks::new(joining, &sent);
+        let join = || WideRanks::new(connector, &sent);
         let ranks = (!config.world.is_alone()).then(join).transpose()?;
         let shards = WideShards::new(sizes.shards, &modules[1])?;
         let (places, goals) = (places(&plan, envs)?, WideGoals::new(&plan, envs, sizes.shards)?);

@@ -6,7 +6,7 @@ use super::args::{
 use super::policy::WidePolicy;
 use super::update::{ONE_BLOCK, sum_blocks};
 use crate::algorithm::Advantages;
-use crate::engine::link::Gathered;
+use crate::engine::collectives::Gathered;
 use crate::error::Result;
 use warp_func::cuda::{KernelArgs, Launch, fork_join};
 

@@ -7,7 +7,7 @@ use super::policy::WidePolicy;
 use super::shared::{SUMS, WideMoments};
 use super::spread::SPREAD_WORDS;
 use crate::config::Shards;
-use crate::engine::link::{self, Gathered, Gathering, Joining, PAIRS, Room};
+use crate::engine::collectives::{self, AllGather, Gathered, PAIRS, RankConnector, Room};
 use crate::error::Result;
 use crate::world::World;
 use warp_core::DType::{F32, U32};
@@ -25,7 +25,7 @@ pub(super) fn text(world: &World) -> String {
         false => {
             let sizes =
                 format!("#define REDUCED_PAIRS {PAIRS}u\n#define REDUCED_BESIDE {MOST_BESIDE}\n");
-            [&*link::text(), &sizes, include_str!("reduce_ranks.cu")].concat()
+            [&*collectives::text(), &sizes, include_str!("reduce_ranks.cu")].concat()
         }
     }
 }
@@ -33,7 +33,7 @@ pub(super) fn text(world: &World) -> String {
 /// A policy's way to the other ranks, and what it receives from them: arrays as long as this rank's own for each.
 #[derive(Debug)]
 pub(super) struct WideRanks {
-    gathering: Gathering,
+    all_gather: AllGather,
     /// What sums gradients where a kernel gathers.
     reduce_ranks: Function,
     world: World,
@@ -75,24 +75,24 @@ impl WideRanks {
     ///
     /// # Errors
     /// No NCCL where it is needed, ranks out of reach, or too little memory.
-    pub(super) fn new(joining: &Joining, sent: &Sent<'_>) -> Result<Self> {
-        let (device, world) = (joining.device(), joining.world());
+    pub(super) fn new(connector: &RankConnector, sent: &Sent<'_>) -> Result<Self> {
+        let (device, world) = (connector.device(), connector.world());
         let (moments, size, shards) = (WideMoments::WORDS, world.size(), sent.shards);
         let sums = 2 * SUMS * SUM_BLOCKS;
-        let copies = link::copies(sent.n_parameters, size);
+        let copies = collectives::copies(sent.n_parameters, size);
         // The most that is sent at a time.
         let words = (sent.n_parameters.next_multiple_of(2) + sent.losses)
             .max(sums + shards.here + SPREAD_WORDS + moments * sent.width)
             .max(sent.moments);
         let room = Room { words, module: sent.module, may_wait: !sent.foreign };
-        let gathering = Gathering::new(joining, room)?;
+        let all_gather = AllGather::new(connector, room)?;
         let make = |name: &str, dtype, n: usize| DeviceArray::zeros(device, name, dtype, &[n]);
-        let through_nccl = match gathering {
-            Gathering::Nccl(_) => sent.n_parameters,
-            Gathering::Kernel(_) => 0,
+        let through_nccl = match all_gather {
+            AllGather::Nccl(_) => sent.n_parameters,
+            AllGather::Kernel(_) => 0,
         };
         Ok(Self {
-            gathering,
+            all_gather,
             reduce_ranks: sent.module.function("wide_reduce_ranks")?,
             world: world.clone(),
             shard: shards.first as u32,
@@ -126,7 +126,7 @@ impl WideRanks {
 
     /// Gathers arrays, in as few exchanges as possible.
     pub(super) fn gather(&self, arrays: &[Gathered<'_>]) -> Result<()> {
-        self.gathering.gather(arrays)
+        self.all_gather.gather(arrays)
     }
 
     /// Sums the gradients of all ranks, of which this one has copies, and divides them by the number of samples; it also
@@ -134,8 +134,8 @@ impl WideRanks {
     pub(super) fn all_reduce(&self, policy: &WidePolicy, loss_blocks: usize) -> Result<u32> {
         let (a, n) = (&policy.arrays, policy.network.n_parameters);
         let (copies, n_parameters) = (policy.sizes.copies as u32, n as u32);
-        match &self.gathering {
-            Gathering::Kernel(inbox) => {
+        match &self.all_gather {
+            AllGather::Kernel(inbox) => {
                 let n_losses = (LOSS_WORDS / 2 * loss_blocks) as u32;
                 let args = ReduceRanksArgs {
                     state: &a.state,
@@ -155,13 +155,13 @@ impl WideRanks {
                 self.reduce_ranks.launch(&launch, &[args.arg(), inbox.link_args()?.arg()])?;
                 Ok(n_parameters.div_ceil(2 * PAIRS))
             }
-            Gathering::Nccl(joined) => {
+            AllGather::Nccl(nccl) => {
                 let own = &a.losses.first(LOSS_WORDS * loss_blocks);
                 let losses = Gathered { own, all: &self.losses };
                 let sum = &self.gradient;
                 let args = SumCopiesArgs { partial: &a.partial, copies, n_parameters, sum };
                 policy.update.sum_copies.launch(&Launch::over(n, 256), &[args.arg()])?;
-                joined.gather(&[Gathered { own: sum, all: &self.gradients }, losses])?;
+                nccl.gather(&[Gathered { own: sum, all: &self.gradients }, losses])?;
                 // One thread for each parameter adds in the order of ranks, as wide_reduce_ranks does.
                 policy.reduce(&self.gradients, self.copies(), 1)
             }
@@ -175,7 +175,7 @@ pub(super) fn may_be_side_by_side(policies: &[WidePolicy]) -> bool {
     let mut ranks = policies.iter().filter_map(|policy| policy.ranks.as_ref()).peekable();
     ranks.peek().is_none()
         || policies.len() <= MOST_BESIDE
-            && ranks.all(|ranks| matches!(ranks.gathering, Gathering::Kernel(_)))
+            && ranks.all(|ranks| matches!(ranks.all_gather, AllGather::Kernel(_)))
 }
 
 /// Whether several ranks learn some of `policies`.
@@ -186,7 +186,7 @@ pub(super) fn are_several(policies: &[WidePolicy]) -> bool {
 /// Whether NCCL connects the ranks of some of `policies`.
 pub(super) fn go_through_nccl(policies: &[WidePolicy]) -> bool {
     let mut ranks = policies.iter().filter_map(|policy| policy.ranks.as_ref());
-    ranks.any(|ranks| matches!(ranks.gathering, Gathering::Nccl(_)))
+    ranks.any(|ranks| matches!(ranks.all_gather, AllGather::Nccl(_)))
 }
 
 impl WidePolicy {
@@ -212,11 +212,11 @@ impl WidePolicy {
     /// # Errors
     /// Ranks that have lost each other.
     pub(in super::super) fn check_ranks(&self) -> Result<()> {
-        self.ranks.as_ref().map_or(Ok(()), |ranks| ranks.gathering.check())
+        self.ranks.as_ref().map_or(Ok(()), |ranks| ranks.all_gather.check())
     }
 
     /// Waits for what was started, if other ranks take part in it.
     pub(in super::super) fn wait_for_ranks(&self) -> Result<()> {
-        self.ranks.as_ref().map_or(Ok(()), |ranks| ranks.gathering.wait())
+        self.ranks.as_ref().map_or(Ok(()), |ranks| ranks.all_gather.wait())
     }
 }

@@ -1,6 +1,6 @@
 //! One of several GPUs that learn together: memory that the others write into while its kernels run.
 
-use super::joined::{Joining, Signals, Waits};
+use super::nccl::{RankConnector, Signals, Waits};
 use crate::error::{Error, Result};
 use crate::world::{Carrier, World};
 use std::sync::Arc;
@@ -75,7 +75,7 @@ pub(crate) fn is_within_reach(gpu: &Device, world: &World) -> Result<bool> {
 
 /// A rank's inbox, and those of the others.
 #[derive(Debug)]
-pub(crate) struct Linked {
+pub(crate) struct PeerInboxes {
     world: World,
     /// None once it is being dropped.
     window: Option<Window>,
@@ -90,14 +90,14 @@ pub(crate) struct Linked {
     device: Device,
 }
 
-impl Linked {
+impl PeerInboxes {
     /// An inbox for so many words of eight bytes from each rank in a round, which all other ranks reach; all ranks are
     /// to call it.
     ///
     /// # Errors
     /// A rank out of reach, or too little memory.
-    pub(crate) fn new(joining: &Joining, slots: usize) -> Result<Self> {
-        let (gpu, world) = (joining.device(), joining.world());
+    pub(crate) fn new(connector: &RankConnector, slots: usize) -> Result<Self> {
+        let (gpu, world) = (connector.device(), connector.world());
         let offer = PeerExport::new(gpu, "inbox", Self::words(world, slots))?;
         let all = world.all_gather("where memory is", offer.bytes())?;
         let opened = offer.open(&all, world.rank());
@@ -107,7 +107,7 @@ impl Linked {
         if let Some(why) = failed.iter().find(|why| !why.is_empty()) {
             return Err(Error::Ranks(String::from_utf8_lossy(why).into_owned()));
         }
-        let waits = joining.waits_with_signals()?;
+        let waits = connector.waits_with_signals()?;
         let halves = |word: &HostWord| [word.address() as u32, (word.address() >> 32) as u32];
         let words = signals(&waits)?;
         let words = [&words.stop, &words.late].map(halves);
@@ -163,7 +163,7 @@ impl Linked {
     /// # Errors
     /// A rank that was waited for in vain.
     pub(crate) fn wait(&self) -> Result<()> {
-        let mut turns = Turns::new();
+        let mut turns = GpuWait::new();
         while !self.device.is_idle()? {
             let over = if turns.is_due() { self.world.over() } else { None };
             if let Some(why) = over {
@@ -187,7 +187,7 @@ impl Linked {
 
     /// Lets kernels that no longer wait come to their ends, if they do.
     fn settle(&self) -> Result<()> {
-        let mut turns = Turns::new();
+        let mut turns = GpuWait::new();
         while !self.device.is_idle()? && turns.elapsed() < self.world.timeout() {
             turns.is_due();
         }
@@ -199,7 +199,7 @@ fn signals(waits: &Waits) -> Result<&Signals> {
     waits.signals().ok_or_else(|| Error::Ranks("there is no inbox".into()))
 }
 
-impl Drop for Linked {
+impl Drop for PeerInboxes {
     fn drop(&mut self) {
         // When all have come here, no kernel writes into an inbox any more. Where one is lost, its kernels may:
         // the memory then stays taken until the process ends.
@@ -211,7 +211,7 @@ impl Drop for Linked {
 
 /// A wait for the GPU: at once awake when it is done, as long as that takes no time worth a sleep.
 #[derive(Debug)]
-pub(super) struct Turns {
+pub(super) struct GpuWait {
     since: Instant,
     looked: Instant,
 }
@@ -219,7 +219,7 @@ pub(super) struct Turns {
 /// How long a wait stays awake.
 const AWAKE: Duration = Duration::from_millis(20);
 
-impl Turns {
+impl GpuWait {
     pub(super) fn new() -> Self {
         let now = Instant::now();
         Self { since: now, looked: now }

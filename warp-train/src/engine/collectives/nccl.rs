@@ -1,7 +1,7 @@
 //! One of several GPUs that learn together through NCCL: arrays that are gathered from all ranks, in their order, or
 //! summed over them.
 
-use super::linked::Turns;
+use super::peer_memory::GpuWait;
 use crate::error::{Error, Result};
 use crate::world::World;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -60,13 +60,13 @@ fn locked(communicator: &Mutex<Communicator>) -> MutexGuard<'_, Communicator> {
 
 /// The way to the other ranks, which is made when a policy asks for it, and which all policies of a run share.
 #[derive(Debug)]
-pub(crate) struct Joining {
+pub(crate) struct RankConnector {
     device: Device,
     world: World,
     waits: Arc<Waits>,
 }
 
-impl Joining {
+impl RankConnector {
     /// To the ranks of `world`; nobody is asked yet.
     pub(crate) fn new(device: &Device, world: &World) -> Self {
         Self { device: device.clone(), world: world.clone(), waits: Arc::default() }
@@ -99,13 +99,13 @@ impl Joining {
     ///
     /// # Errors
     /// No NCCL, or ranks out of reach.
-    pub(crate) fn join(&self) -> Result<Joined> {
+    pub(crate) fn join(&self) -> Result<NcclRank> {
         if self.waits.communicator.get().is_none() {
             let communicator = Mutex::new(connect(&self.device, &self.world)?);
             self.waits.communicator.get_or_init(|| communicator);
         }
         let (waits, world, device) = (self.waits.clone(), self.world.clone(), self.device.clone());
-        Ok(Joined { waits, world, device })
+        Ok(NcclRank { waits, world, device })
     }
 }
 
@@ -117,7 +117,7 @@ fn connect(device: &Device, world: &World) -> Result<Communicator> {
     let name = world.broadcast("NCCL's name", &name)?;
     let (rank, size) = (world.rank(), world.size());
     let communicator = Communicator::begin(device, &name, rank, size, world.timeout())?;
-    let mut turns = Turns::new();
+    let mut turns = GpuWait::new();
     while !communicator.is_ready()? {
         if !turns.is_due() {
             continue;
@@ -136,14 +136,14 @@ fn connect(device: &Device, world: &World) -> Result<Communicator> {
 
 /// A rank among those that NCCL connects.
 #[derive(Debug, Clone)]
-pub(crate) struct Joined {
+pub(crate) struct NcclRank {
     /// With a communicator.
     waits: Arc<Waits>,
     world: World,
     device: Device,
 }
 
-impl Joined {
+impl NcclRank {
     fn communicator(&self) -> Result<MutexGuard<'_, Communicator>> {
         let none = || Error::Ranks("NCCL has not been joined".into());
         self.waits.communicator.get().map(locked).ok_or_else(none)
@@ -175,7 +175,7 @@ impl Joined {
     /// A rank that was waited for in vain.
     pub(crate) fn wait(&self, iterations: u64) -> Result<()> {
         let patience = self.world.timeout().saturating_mul(iterations.clamp(1, 1 << 16) as u32);
-        let mut turns = Turns::new();
+        let mut turns = GpuWait::new();
         while !self.device.is_idle()? {
             if !turns.is_due() {
                 continue;

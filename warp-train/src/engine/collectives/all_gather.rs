@@ -1,8 +1,8 @@
 //! Arrays of all ranks, in their order. A kernel gathers them where all ranks reach each other's memory, and NCCL
 //! elsewhere, on any number of machines; the words are the same. Of large gradients NCCL makes the sum.
 
-use super::joined::{Gathered, Joined, Joining};
-use super::linked::{EXCHANGE, LinkArgs, Linked, is_within_reach};
+use super::nccl::{Gathered, NcclRank, RankConnector};
+use super::peer_memory::{EXCHANGE, LinkArgs, PeerInboxes, is_within_reach};
 use crate::error::Result;
 use warp_core::DType::{self, U32};
 use warp_data::cuda::{Device, DeviceArray};
@@ -28,7 +28,7 @@ impl warp_core::device_struct::Pointee for Word {
     const DTYPE: Option<DType> = None;
 }
 
-// gather.cu
+// all_gather.cu
 kernel_args! {
     /// Up to four arrays of this rank, and those of all ranks.
     struct AllGatherArgs {
@@ -45,7 +45,7 @@ pub(crate) fn text() -> String {
     let begin =
         "\ntypedef unsigned int u32;\n#define RANKS P_RANKS\n#define RANK_SLOTS link.slots\n";
     let pairs = format!("#define P_PAIRS {PAIRS}u\n");
-    [begin, &pairs, &declared, EXCHANGE, include_str!("gather.cu")].concat()
+    [begin, &pairs, &declared, EXCHANGE, include_str!("all_gather.cu")].concat()
 }
 
 /// In how many copies an array of so many words is received that is to be summed over ranks: those of all ranks, or their
@@ -56,15 +56,15 @@ pub(crate) fn copies(words: usize, ranks: usize) -> usize {
 
 /// What gathers.
 #[derive(Debug)]
-pub(crate) enum Gathering {
-    Nccl(Joined),
+pub(crate) enum AllGather {
+    Nccl(NcclRank),
     Kernel(Box<Inbox>),
 }
 
 /// A kernel that gathers: it writes to the others' inboxes, and reads its own.
 #[derive(Debug)]
 pub(crate) struct Inbox {
-    linked: Linked,
+    inboxes: PeerInboxes,
     all_gather: Function,
     /// Rounds so far, and blocks that are done with the one at hand; as u64.
     rounds: DeviceArray,
@@ -82,19 +82,19 @@ pub(crate) struct Room<'a> {
     pub(crate) may_wait: bool,
 }
 
-impl Gathering {
+impl AllGather {
     /// Joins the other ranks, which are all to call it.
     ///
     /// # Errors
     /// No NCCL where it is needed, ranks out of reach, or too little memory.
-    pub(crate) fn new(joining: &Joining, room: Room<'_>) -> Result<Self> {
-        let (device, world) = (joining.device(), joining.world());
+    pub(crate) fn new(connector: &RankConnector, room: Room<'_>) -> Result<Self> {
+        let (device, world) = (connector.device(), connector.world());
         // Words go in pairs.
         let slots = room.words.next_multiple_of(2);
-        let small = room.may_wait && Linked::words(world, slots) <= MOST_INBOX;
+        let small = room.may_wait && PeerInboxes::words(world, slots) <= MOST_INBOX;
         Ok(match small && is_within_reach(device, world)? {
-            true => Self::Kernel(Box::new(Inbox::new(joining, slots, room.module)?)),
-            false => Self::Nccl(joining.join()?),
+            true => Self::Kernel(Box::new(Inbox::new(connector, slots, room.module)?)),
+            false => Self::Nccl(connector.join()?),
         })
     }
 
@@ -105,7 +105,7 @@ impl Gathering {
                 arrays.chunks(MOST_ARRAYS).try_for_each(|arrays| inbox.gather(arrays))
             }
             Self::Nccl(_) if arrays.is_empty() => Ok(()),
-            Self::Nccl(joined) => joined.gather(arrays),
+            Self::Nccl(nccl) => nccl.gather(arrays),
         }
     }
 
@@ -115,7 +115,7 @@ impl Gathering {
     /// Ranks that have lost each other.
     pub(crate) fn check(&self) -> Result<()> {
         match self {
-            Self::Nccl(joined) => joined.check(),
+            Self::Nccl(nccl) => nccl.check(),
             Self::Kernel(_) => Ok(()),
         }
     }
@@ -126,18 +126,18 @@ impl Gathering {
     /// A rank that was waited for in vain.
     pub(crate) fn wait(&self) -> Result<()> {
         match self {
-            Self::Nccl(joined) => joined.wait(1),
-            Self::Kernel(inbox) => inbox.linked.wait(),
+            Self::Nccl(nccl) => nccl.wait(1),
+            Self::Kernel(inbox) => inbox.inboxes.wait(),
         }
     }
 }
 
 impl Inbox {
-    fn new(joining: &Joining, slots: usize, module: &Module) -> Result<Self> {
-        let (linked, device) = (Linked::new(joining, slots)?, joining.device());
+    fn new(connector: &RankConnector, slots: usize, module: &Module) -> Result<Self> {
+        let (inboxes, device) = (PeerInboxes::new(connector, slots)?, connector.device());
         let all_gather = module.function("all_gather")?;
         let rounds = DeviceArray::zeros(device, "rounds", U32, &[4])?;
-        Ok(Self { linked, all_gather, rounds, device: device.clone() })
+        Ok(Self { inboxes, all_gather, rounds, device: device.clone() })
     }
 
     /// Gathers up to four arrays.
@@ -165,7 +165,7 @@ impl Inbox {
         };
         let words = first_words + second_words + third_words + fourth_words;
         let launch = Launch { blocks: self.blocks(words), threads: PAIRS, ..Launch::default() };
-        Ok(self.all_gather.launch(&launch, &[args.arg(), self.linked.args()?.arg()])?)
+        Ok(self.all_gather.launch(&launch, &[args.arg(), self.inboxes.args()?.arg()])?)
     }
 
     /// Blocks of [`PAIRS`] pairs that send so many words: no more than fit on the GPU at a time.
@@ -178,7 +178,7 @@ impl Inbox {
     /// # Errors
     /// The inboxes are gone.
     pub(crate) fn link_args(&self) -> Result<LinkArgs<'_>> {
-        self.linked.args()
+        self.inboxes.args()
     }
 
     /// Rounds so far, which such a kernel is to count as `all_gather` does.
@@ -203,8 +203,8 @@ mod tests {
             assert_eq!([most, most + 1].map(|words| copies(words, ranks)), [ranks, 1]);
             // Words go in pairs.
             let world = of_ranks(ranks);
-            assert!(Linked::words(&world, most / 2 * 2) <= MOST_INBOX);
-            assert!(Linked::words(&world, (most + 1).next_multiple_of(2)) > MOST_INBOX);
+            assert!(PeerInboxes::words(&world, most / 2 * 2) <= MOST_INBOX);
+            assert!(PeerInboxes::words(&world, (most + 1).next_multiple_of(2)) > MOST_INBOX);
         }
     }
 }
