@@ -20,7 +20,7 @@ use warp_train::config::TrainConfig;
 use warp_train::gradcheck::{CheckBatch, CheckOptions, GradientSource, compare};
 use warp_train::learner::Learner;
 use warp_train::native::NativeLearner;
-use warp_train::native::cuda::{CudaGradients, CudaLearner, Products, compile_ahead};
+use warp_train::native::cuda::{CudaGradients, CudaLearner, Products, precompile};
 use warp_train::run::{Evaluator, Snapshot, train};
 use warp_train::{Checkpoint, Run, Trainer, checkpoint};
 
@@ -140,7 +140,7 @@ fn main() -> ExitCode {
 fn ahead_of(keys: &str) -> Result<()> {
     let (config, registry) = (config(keys)?, warp_envs::registry());
     let kernels = Kernels::new(&Device::open(0)?);
-    compile_ahead(&config, &registry, &kernels)?;
+    precompile(&config, &registry, &kernels)?;
     let begun = kernels.n_begun();
     let entry = registry.get(&config.run.env_id)?;
     let mut envs = entry.make_cuda(&config.env, &config.vec_options(), &kernels, Build::Parity)?;

@@ -185,7 +185,7 @@ fn named(
 /// A test that has the GPUs for itself, and has its kernels compiled before.
 fn on_gpus(test: &str, case: Case, run: Test, ignored: bool) -> Trial {
     let run = move |keys: &str| {
-        compile_ahead(keys)?;
+        precompile(keys)?;
         let _alone = GPUS.lock();
         run(keys)
     };
@@ -264,7 +264,7 @@ fn wide_compiles_for_ranks(keys: &str) -> Result<()> {
 }
 
 /// Keeps the machine code of what a case runs on Hopper GPUs, while another case has them.
-fn compile_ahead(keys: &str) -> Result<()> {
+fn precompile(keys: &str) -> Result<()> {
     let gpu = Device::open(0)?;
     for carrier in [Carrier::Peers, Carrier::Nccl] {
         let link = threads(RANKS, Duration::from_secs(1)).swap_remove(0);

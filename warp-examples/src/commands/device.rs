@@ -203,11 +203,11 @@ impl Device {
     /// Starts to compile what training `config` with `backend` in environments of `registry` needs, if that is on a
     /// GPU, and returns at once. Errors are reported by the code that needs the kernels.
     #[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "there are no kernels"))]
-    pub fn compile_ahead(&self, backend: &str, config: &TrainConfig, registry: &Registry) {
+    pub fn precompile(&self, backend: &str, config: &TrainConfig, registry: &Registry) {
         match self {
             #[cfg(feature = "cuda")]
             Device::Cuda(kernels) if backend != "burn" => {
-                let _ = warp_train::native::cuda::compile_ahead(config, registry, kernels);
+                let _ = warp_train::native::cuda::precompile(config, registry, kernels);
             }
             _ => (),
         }

@@ -361,7 +361,7 @@ impl<'a> OneRank<'a> {
         clock: &mut StartClock,
     ) -> Result<Trainer> {
         let backend = &self.args.backend;
-        self.device.compile_ahead(backend, &config, registry);
+        self.device.precompile(backend, &config, registry);
         clock.part("kernels begun");
         let learner = training_learner(&self.device, backend, &config, self.threads)?;
         clock.part("weights");

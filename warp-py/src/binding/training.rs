@@ -67,7 +67,7 @@ fn run(
     let text = config.to_toml(registry.get(&config.run.env_id)?.fields);
     let entry = registry.get(&config.run.env_id)?;
     let (device, _) = Device::for_training(device, "auto", entry)?;
-    device.compile_ahead("auto", &config, registry);
+    device.precompile("auto", &config, registry);
     let learner = training_learner(&device, "auto", &config, threads)?;
     let mut trainer = Trainer::new(config, &device.registry(registry), learner, threads)?;
     trainer.prepare()?;

@@ -1,9 +1,9 @@
 //! Policies of one run on a GPU of which some learn from rollouts and others from replay memories: they act in
 //! lockstep, and each learns in its own way.
 
-use super::ahead::exact;
 use super::is_exact;
 use super::policy_number::PolicyNumber;
+use super::precompile::exact;
 use super::wide::{Machine, NetworkBackend, WidePolicy, WideText};
 use crate::algorithm::{PolicyFigures, Variant};
 use crate::config::TrainConfig;

@@ -3,13 +3,13 @@
 //! `small` takes small networks of one agent or of a few, `wide` everything else. Weights have the
 //! names and shapes that every learner has, so a checkpoint can be continued on any device.
 
-mod ahead;
 mod gradients;
 mod halves;
 mod mixed;
 mod moments;
 mod objective;
 mod policy_number;
+mod precompile;
 #[cfg(test)]
 mod sharded;
 pub(crate) mod small;
@@ -33,9 +33,9 @@ use warp_func::VecEnv;
 use warp_func::cuda::{Build, CudaVecEnv, DeviceEnvs, DeviceInfo, EnvKernels, Source};
 use wide::{NetworkBackend, WideLearner};
 
-pub(crate) use ahead::fleet_units;
-pub use ahead::{compile_ahead, units};
 pub use gradients::{CudaGradients, Products};
+pub(crate) use precompile::fleet_units;
+pub use precompile::{precompile, units};
 pub(crate) use small::MOST_ITERATIONS;
 pub use small::sources as small_sources;
 pub use split_gradients::CudaSplitGradients;
@@ -51,7 +51,7 @@ pub use crate::engine::cuda::check as off_policy_check;
 /// Policies that an algorithm does not take.
 #[doc(hidden)]
 pub fn off_policy_sources(config: &TrainConfig, runs: usize) -> Result<Vec<(Source, Build)>> {
-    Ok(ahead::exact(crate::engine::cuda::sources(config, H200.shared_by(runs))?))
+    Ok(precompile::exact(crate::engine::cuda::sources(config, H200.shared_by(runs))?))
 }
 
 /// The ways of learning.

@@ -90,7 +90,7 @@ impl<'a> Place<'a> {
     /// A run before its first iteration, and the seconds that building it took.
     pub(super) fn trainer(&self, config: TrainConfig) -> Result<(Trainer, f64)> {
         let started = Instant::now();
-        self.device.compile_ahead(self.backend, &config, &self.registry);
+        self.device.precompile(self.backend, &config, &self.registry);
         let learner = learner_on(self.device, self.backend, &config, self.threads)?;
         let trainer = Trainer::new(config, &self.registry, learner, self.threads)?;
         Ok((trainer, started.elapsed().as_secs_f64()))

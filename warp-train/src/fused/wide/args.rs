@@ -113,7 +113,7 @@ kernel_args! {
 kernel_args! {
     pub(super) struct NextIterationArgs {
         states: &[u64], settings: &[u64], n_policies: u32, totals: &[u32], n_totals: u32,
-        taken: &mut [u32], planned: &[u32], notes: &mut [u32],
+        taken: &mut [u32], planned: &[u32], results: &mut [u32],
     }
 }
 
@@ -222,7 +222,7 @@ kernel_args! {
     }
 }
 
-// fused/act.cu, fused/learn.cu
+// whole_fp32/act.cu, whole_fp32/learn.cu
 kernel_args! {
     pub(super) struct FusedActArgs { step: {WideStep}, seen: {WideSeen}, stage: i32, given: &[f32] }
     pub(super) struct FusedLearnArgs {

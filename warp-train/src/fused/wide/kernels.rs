@@ -106,7 +106,7 @@ pub(super) struct ByLayer {
 /// Whole networks in fp32.
 #[derive(Debug)]
 pub(super) struct FusedTowers {
-    pub(super) shape: super::fused::FusedShape,
+    pub(super) shape: super::whole_fp32::FusedShape,
     pub(super) acts: FusedActKernels,
     pub(super) learns: FusedLearnKernels,
 }

@@ -9,15 +9,14 @@
 
 mod args;
 mod arrays;
-mod fused;
 mod gradients;
+mod iteration_results;
 mod kernels;
 mod layer_norm;
 mod layers;
 mod network;
 mod network_path;
 mod normalise;
-mod notes;
 mod policy;
 mod prepare;
 mod ranks;
@@ -37,13 +36,14 @@ mod tiled_rollout;
 mod tiled_shape;
 mod update;
 mod wgmma;
+mod whole_fp32;
 
 use crate::config::TrainConfig;
 use crate::engine::collectives::RankConnector;
 use crate::engine::{Iterated, Progress, episodes};
 use crate::error::Result;
 use crate::model::LearnerState;
-use notes::{Note, WideNotes};
+use iteration_results::{IterationResult, IterationResults};
 use warp_func::cuda::{CudaVecEnv, Device, DeviceEnvs, Graph, Kernels, fork_join};
 
 pub use network_path::sources;
@@ -71,8 +71,8 @@ pub(crate) struct WideLearner {
 /// Iterations that the host starts one after the other, and reads afterwards.
 #[derive(Debug)]
 struct Ahead {
-    notes: WideNotes,
-    /// One of them, which writes these notes.
+    results: IterationResults,
+    /// One of them, which writes these results.
     iteration: Option<Graph>,
 }
 
@@ -185,34 +185,36 @@ impl WideLearner {
         // After a failed launch it is made anew.
         let mut ahead = match self.ahead.take() {
             Some(ahead) => ahead,
-            None => Ahead { notes: WideNotes::new(&self.policies, envs)?, iteration: None },
+            None => {
+                Ahead { results: IterationResults::new(&self.policies, envs)?, iteration: None }
+            }
         };
         if n == 0 {
             self.ahead = Some(ahead);
             return Ok(Vec::new());
         }
-        ahead.notes.plan(&self.policies, progress, n, steps)?;
+        ahead.results.plan(&self.policies, progress, n, steps)?;
         for _ in 0..n {
             self.iterate(&mut ahead, envs)?;
         }
         self.policies.iter().try_for_each(WidePolicy::wait_for_ranks)?;
-        let iterated = |(note, i): (Note, u64)| {
-            let policies = self.policies.iter().zip(&note.states);
+        let iterated = |(result, i): (IterationResult, u64)| {
+            let policies = self.policies.iter().zip(&result.states);
             let at = progress.after(i, steps);
             let policies = policies.map(|(policy, state)| policy.figures_of(state, at));
             let policies = policies.collect::<Result<_>>()?;
-            Ok(Iterated { episodes: note.episodes, policies, phases: None })
+            Ok(Iterated { episodes: result.episodes, policies, phases: None })
         };
-        let done = ahead.notes.read(envs, n)?.into_iter().zip(0..).map(iterated).collect();
+        let done = ahead.results.read(envs, n)?.into_iter().zip(0..).map(iterated).collect();
         self.ahead = Some(ahead);
         done
     }
 
-    /// Starts an iteration that leaves a note, and returns at once.
+    /// Starts an iteration that leaves a result, and returns at once.
     fn iterate(&mut self, ahead: &mut Ahead, envs: &mut CudaVecEnv) -> Result<()> {
-        let (policies, n_steps, notes) = (&self.policies, self.n_steps, &ahead.notes);
+        let (policies, n_steps, results) = (&self.policies, self.n_steps, &ahead.results);
         if !std::mem::replace(&mut self.is_under_way, true) {
-            return iterate(policies, n_steps, notes, envs);
+            return iterate(policies, n_steps, results, envs);
         }
         if let Some(graph) = &mut ahead.iteration {
             graph.launch()?;
@@ -220,7 +222,7 @@ impl WideLearner {
             return Ok(());
         }
         let device = self.kernels.device();
-        let mut graph = Graph::capture(device, || iterate(policies, n_steps, notes, envs))?;
+        let mut graph = Graph::capture(device, || iterate(policies, n_steps, results, envs))?;
         graph.launch()?;
         ahead.iteration = Some(graph);
         Ok(())
@@ -340,11 +342,11 @@ fn collect(policies: &[WidePolicy], n_steps: usize, envs: &mut dyn DeviceEnvs) -
     fork_join(&device, numbered().map(|policy| move || finish(policy)))
 }
 
-/// Starts a rollout, learning from it, and a note of both.
+/// Starts a rollout, learning from it, and a result of both.
 fn iterate(
     policies: &[WidePolicy],
     n_steps: usize,
-    notes: &WideNotes,
+    results: &IterationResults,
     envs: &mut CudaVecEnv,
 ) -> Result<()> {
     collect(policies, n_steps, envs)?;
@@ -353,7 +355,7 @@ fn iterate(
     let works: [Box<dyn FnOnce() -> Result<()> + '_>; 2] =
         [Box::new(|| learn(policies, &device)), Box::new(|| Ok(envs.device_totals()?))];
     fork_join(&device, works)?;
-    notes.next_iteration(policies, envs)
+    results.next_iteration(policies, envs)
 }
 
 /// Starts to learn from a rollout: policies side by side, if other ranks allow it.

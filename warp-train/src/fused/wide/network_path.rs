@@ -1,12 +1,12 @@
 //! How a policy's network runs on a GPU, and the kernels that it has compiled for that.
 
-use super::fused::{FusedShape, SharedMemory};
 use super::layers::Product;
 use super::network::WideNetwork;
 use super::tensor_shape::TensorShape;
 use super::text;
 use super::tiled_rollout::RolloutClusters;
 use super::tiled_shape::TiledShape;
+use super::whole_fp32::{FusedShape, SharedMemory};
 use crate::algorithm::PolicyPlan;
 use crate::config::TrainConfig;
 use crate::error::{Result, of_policy};

@@ -5,13 +5,13 @@ extern "C" __global__ void wide_next_iteration(const NextIterationArgs a) {
     const unsigned long long row = *a.taken;
     __syncthreads();
     if (threadIdx.x == 0) *a.taken = (unsigned int)row + 1;
-    unsigned int* note = a.notes + row * (a.n_policies * of_state + a.n_totals);
+    unsigned int* result = a.results + row * (a.n_policies * of_state + a.n_totals);
     const unsigned int* next = a.planned + row * a.n_policies * of_settings;
     for (unsigned int policy = 0; policy < a.n_policies; ++policy) {
         const unsigned int* state = (const unsigned int*)a.states[policy];
         unsigned int* settings = (unsigned int*)a.settings[policy];
-        for (unsigned int i = threadIdx.x; i < of_state; i += 256) note[policy * of_state + i] = state[i];
+        for (unsigned int i = threadIdx.x; i < of_state; i += 256) result[policy * of_state + i] = state[i];
         for (unsigned int i = threadIdx.x; i < of_settings; i += 256) settings[i] = next[policy * of_settings + i];
     }
-    for (unsigned int i = threadIdx.x; i < a.n_totals; i += 256) note[a.n_policies * of_state + i] = a.totals[i];
+    for (unsigned int i = threadIdx.x; i < a.n_totals; i += 256) result[a.n_policies * of_state + i] = a.totals[i];
 }

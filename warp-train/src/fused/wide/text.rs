@@ -56,9 +56,9 @@ const PRODUCTS: [&str; 2] =
 const OPERAND: &str = include_str!("layers/operand.cu");
 const GEMM: &str = include_str!("layers/gemm.cu");
 const ACT_FEW: &str = include_str!("layers/act_few.cu");
-const FUSED: &str = include_str!("fused/tower.cu");
-const FUSED_ACT: &str = include_str!("fused/act.cu");
-const FUSED_LEARN: &str = include_str!("fused/learn.cu");
+const FUSED: &str = include_str!("whole_fp32/tower.cu");
+const FUSED_ACT: &str = include_str!("whole_fp32/act.cu");
+const FUSED_LEARN: &str = include_str!("whole_fp32/learn.cu");
 const HOPPER: &str = include_str!("hopper.cu");
 const TENSOR: &str = include_str!("tensor/tower.cu");
 /// Texts that take long to compile, so each is a unit of its own: acting, and learning in one pass or in two.

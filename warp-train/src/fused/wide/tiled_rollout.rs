@@ -186,8 +186,8 @@ impl WidePolicy {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fused::SharedMemory;
     use super::super::tiled_shape::tests::network;
+    use super::super::whole_fp32::SharedMemory;
     use super::*;
 
     fn clusters_of(

@@ -1,9 +1,9 @@
 //! The sizes of layers on tensor cores one by one, as the kernels in `tiled/` need to know them.
 
-use super::fused::SharedMemory;
 use super::network::{Layer, Tower, WideNetwork};
 use super::text;
 use super::tiled_rollout::RolloutClusters;
+use super::whole_fp32::SharedMemory;
 use crate::algorithm::PolicyPlan;
 use crate::model::LAYER_NORM_EPSILON;
 use std::fmt::Write;

@@ -12,29 +12,29 @@ use warp_data::cuda::DeviceArray;
 use warp_func::EpisodeTotals;
 use warp_func::cuda::{CudaVecEnv, DeviceStruct, DeviceValue, KernelArgs, Launch};
 
-/// Notes of up to [`MOST_ITERATIONS`] iterations.
+/// Results of up to [`MOST_ITERATIONS`] iterations.
 #[derive(Debug)]
-pub(super) struct WideNotes {
+pub(super) struct IterationResults {
     /// Where each policy's state lies, and where its settings do.
     states: DeviceArray,
     settings: DeviceArray,
     /// The settings of each policy in the iteration behind each.
     planned: DeviceArray,
     /// Of each iteration every policy's state, then the totals of its episodes.
-    notes: DeviceArray,
+    results: DeviceArray,
     /// How many of them the device has taken, u32 `[1]`.
     taken: DeviceArray,
     n_policies: usize,
 }
 
 /// What an iteration left.
-pub(super) struct Note {
+pub(super) struct IterationResult {
     /// Of each policy.
     pub(super) states: Vec<WideState>,
     pub(super) episodes: EpisodeTotals,
 }
 
-impl WideNotes {
+impl IterationResults {
     pub(super) fn new(policies: &[WidePolicy], envs: &CudaVecEnv) -> Result<Self> {
         let (device, n_policies) = (envs.gpu(), policies.len());
         let most = MOST_ITERATIONS as usize;
@@ -48,8 +48,8 @@ impl WideNotes {
             states: addresses("states", |policy| &policy.arrays.state)?,
             settings: addresses("settings", |policy| &policy.arrays.settings)?,
             planned: DeviceArray::zeros(device, "planned settings", U32, &planned)?,
-            notes: DeviceArray::zeros(device, "notes", U32, &[most, width])?,
-            taken: DeviceArray::zeros(device, "notes taken", U32, &[1])?,
+            results: DeviceArray::zeros(device, "results", U32, &[most, width])?,
+            taken: DeviceArray::zeros(device, "results taken", U32, &[1])?,
             n_policies,
         })
     }
@@ -83,21 +83,21 @@ impl WideNotes {
             n_totals: totals.len() as u32,
             taken: &self.taken,
             planned: &self.planned,
-            notes: &self.notes,
+            results: &self.results,
         };
         let launch = Launch { blocks: 1, threads: 256, ..Launch::default() };
         Ok(first.kernels.next_iteration.launch(&launch, &[args.arg()])?)
     }
 
     /// Waits for the first `n` iterations and says what each left.
-    pub(super) fn read(&self, envs: &CudaVecEnv, n: u64) -> Result<Vec<Note>> {
+    pub(super) fn read(&self, envs: &CudaVecEnv, n: u64) -> Result<Vec<IterationResult>> {
         let of_states = self.n_policies * WideState::WORDS;
         let width = of_states + envs.totals_array().len();
-        let words = self.notes.first(n as usize * width).pull::<u32>()?;
-        let note = |row: &[u32]| Note {
+        let words = self.results.first(n as usize * width).pull::<u32>()?;
+        let result = |row: &[u32]| IterationResult {
             states: row[..of_states].chunks(WideState::WORDS).map(WideState::take).collect(),
             episodes: envs.read_totals(&row[of_states..]),
         };
-        Ok(words.chunks(width).map(note).collect())
+        Ok(words.chunks(width).map(result).collect())
     }
 }

@@ -1,4 +1,4 @@
-//! Whole networks in fp32: which networks have them, what the kernels in `fused/` need to know, and their
+//! Whole networks in fp32: which networks have them, what the kernels in `whole_fp32/` need to know, and their
 //! launches.
 //!
 //! For networks whose weights, also transposed, and all activations of a tile of rows fit into a
@@ -167,7 +167,7 @@ fn columns(tower: &Tower, n_outputs: usize) -> usize {
     }
 }
 
-/// Shared memory of a tower with tiles of so many rows, as `fused/tower.cu` deals it out.
+/// Shared memory of a tower with tiles of so many rows, as `whole_fp32/tower.cu` deals it out.
 fn shared_bytes(tower: &Tower, n_outputs: usize, rows: usize, learns: bool) -> usize {
     let outs = tower.heads.n_out;
     let tiles: usize = tower.layers().map(|layer| layer.n_in * rows).sum();

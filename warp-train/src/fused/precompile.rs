@@ -23,7 +23,7 @@ const LONG: [&str; 5] =
 ///
 /// # Errors
 /// An environment, network or algorithm that can't be built.
-pub fn compile_ahead(config: &TrainConfig, registry: &Registry, kernels: &Kernels) -> Result<()> {
+pub fn precompile(config: &TrainConfig, registry: &Registry, kernels: &Kernels) -> Result<()> {
     let entry = registry.get(&config.run.env_id)?;
     // Ranks compile one after the other, and the others find what the first has kept. Policies in a league are
     // learners of their own.
@@ -39,7 +39,7 @@ pub fn compile_ahead(config: &TrainConfig, registry: &Registry, kernels: &Kernel
 /// code `env`, in the order in which to begin with them.
 ///
 /// # Errors
-/// As [`compile_ahead`].
+/// As [`precompile`].
 pub fn units(config: &TrainConfig, env: &EnvKernels, info: &DeviceInfo) -> Result<Vec<Unit>> {
     let executor = ExecutorPart::FIRST.map(|part| (env.executor(part), Build::Parity));
     let own = match OnDevice::path_of(config, env, info) {
