@@ -59,10 +59,11 @@ impl TimeLimit {
 }
 
 impl EnvSpec {
-    /// One agent, the group `group`, without statistics.
+    /// The environment `name` of one agent, the only one of the group `group`, without statistics.
     #[must_use]
     pub fn one_agent(
-        (name, group): (&str, &str),
+        name: &str,
+        group: &str,
         observation: Space,
         action: Space,
         time_limit: TimeLimit,

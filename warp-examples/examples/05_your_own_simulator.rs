@@ -36,7 +36,7 @@ impl Maker for Corridors {
         }
         let time_limit = TimeLimit { steps: config.episode_length, ends: LimitEnds::Truncated };
         let (place, left_or_right) = (Space::boxed(0.0, 1.0, &[1]), Space::Discrete { n: 2 });
-        Ok(EnvSpec::one_agent(("corridor", "walker"), place, left_or_right, time_limit))
+        Ok(EnvSpec::one_agent("corridor", "walker", place, left_or_right, time_limit))
     }
 
     fn make(&self, config: &CorridorConfig, options: &VecOptions) -> Result<Box<dyn VecEnv>> {

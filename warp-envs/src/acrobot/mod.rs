@@ -8,8 +8,8 @@ mod step;
 use crate::preset::Preset;
 use std::f32::consts::{FRAC_PI_2, PI};
 use warp_core::{
-    Actions, Draw, Env, EnvSpec, Error, GroupSpec, Kernel, Layout, Observation, Result, Space,
-    StepOut, TimeLimit,
+    Actions, Draw, Env, EnvSpec, Error, Kernel, Layout, Observation, Result, Space, StepOut,
+    TimeLimit,
 };
 
 /// Where the angular velocities stop growing, rad/s.
@@ -77,19 +77,8 @@ impl Env for Acrobot {
     fn spec(&self) -> EnvSpec {
         let high = vec![1.0, 1.0, 1.0, 1.0, MAX_SPEEDS[0], MAX_SPEEDS[1]];
         let low = high.iter().map(|h| -h).collect();
-        EnvSpec {
-            name: Self::NAME.into(),
-            groups: vec![GroupSpec {
-                name: "arm".into(),
-                n_agents: 1,
-                observation: Space::Box { low, high, shape: vec![6] },
-                action: Space::Discrete { n: 3 },
-                mortal: false,
-            }],
-            time_limit: self.limit,
-            statistics: Vec::new(),
-            global_observation: None,
-        }
+        let observation = Space::Box { low, high, shape: vec![6] };
+        EnvSpec::one_agent(Self::NAME, "arm", observation, Space::Discrete { n: 3 }, self.limit)
     }
 
     fn params(&self) -> &AcrobotParams {

@@ -88,7 +88,7 @@ impl Env for Blackjack {
     fn spec(&self) -> EnvSpec {
         let observation = Space::boxed(0.0, 31.0, &[3]);
         let action = Space::Discrete { n: 2 };
-        EnvSpec::one_agent((Self::NAME, "player"), observation, action, TimeLimit::UNLIMITED)
+        EnvSpec::one_agent(Self::NAME, "player", observation, action, TimeLimit::UNLIMITED)
     }
 
     fn params(&self) -> &BlackjackParams {

@@ -7,8 +7,8 @@ mod step;
 
 use crate::preset::Preset;
 use warp_core::{
-    Actions, Draw, Env, EnvSpec, Error, GroupSpec, Kernel, Layout, Observation, Result, Space,
-    StepOut, TimeLimit,
+    Actions, Draw, Env, EnvSpec, Error, Kernel, Layout, Observation, Result, Space, StepOut,
+    TimeLimit,
 };
 
 /// Where the cart leaves the track, m.
@@ -80,19 +80,8 @@ impl Env for CartPole {
         // Twice the limits, since the terminal observation lies beyond them.
         let high = vec![2.0 * X_LIMIT, f32::INFINITY, 2.0 * THETA_LIMIT, f32::INFINITY];
         let low = high.iter().map(|h| -h).collect();
-        EnvSpec {
-            name: Self::NAME.into(),
-            groups: vec![GroupSpec {
-                name: "pole".into(),
-                n_agents: 1,
-                observation: Space::Box { low, high, shape: vec![4] },
-                action: Space::Discrete { n: 2 },
-                mortal: false,
-            }],
-            time_limit: self.limit,
-            statistics: Vec::new(),
-            global_observation: None,
-        }
+        let observation = Space::Box { low, high, shape: vec![4] };
+        EnvSpec::one_agent(Self::NAME, "pole", observation, Space::Discrete { n: 2 }, self.limit)
     }
 
     fn params(&self) -> &CartPoleParams {

@@ -48,8 +48,8 @@ pub use two_atoms::{CatalysisTwoAtoms, CatalysisTwoAtomsParams, CatalysisTwoAtom
 
 use rewards::{Rewards, Tables};
 use warp_core::{
-    Actions, Draw, Env, EnvSpec, GroupSpec, Kernel, Layout, LimitEnds, Observation, Result, Space,
-    StepOut, Table, TableData, TimeLimit,
+    Actions, Draw, Env, EnvSpec, Kernel, Layout, LimitEnds, Observation, Result, Space, StepOut,
+    Table, TableData, TimeLimit,
 };
 
 warp_core::params! {
@@ -203,19 +203,8 @@ impl Env for Catalysis {
 fn spec(name: &str, group: &str, action: Space, n_atoms: usize, steps: u32) -> EnvSpec {
     let high = [vec![1.0; 3 * n_atoms], vec![f32::INFINITY; n_atoms]].concat();
     let observation = Space::Box { low: vec![0.0; 4 * n_atoms], high, shape: vec![4 * n_atoms] };
-    EnvSpec {
-        name: name.into(),
-        groups: vec![GroupSpec {
-            name: group.into(),
-            n_agents: 1,
-            observation,
-            action,
-            mortal: false,
-        }],
-        time_limit: TimeLimit { steps, ends: LimitEnds::Truncated },
-        statistics: Vec::new(),
-        global_observation: None,
-    }
+    let time_limit = TimeLimit { steps, ends: LimitEnds::Truncated };
+    EnvSpec::one_agent(name, group, observation, action, time_limit)
 }
 
 /// The rewards as the one table of either environment.

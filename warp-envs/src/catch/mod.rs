@@ -78,7 +78,7 @@ impl Env for Catch {
         let shape = [self.params.height as usize, self.params.width as usize];
         let observation = Space::boxed(0.0, 1.0, &shape);
         let action = Space::Discrete { n: 3 };
-        EnvSpec::one_agent((Self::NAME, "paddle"), observation, action, TimeLimit::UNLIMITED)
+        EnvSpec::one_agent(Self::NAME, "paddle", observation, action, TimeLimit::UNLIMITED)
     }
 
     fn params(&self) -> &CatchParams {

@@ -82,7 +82,7 @@ impl Env for CliffWalking {
     fn spec(&self) -> EnvSpec {
         let observation = Space::Discrete { n: (ROWS * COLUMNS) as usize };
         let action = Space::Discrete { n: 4 };
-        EnvSpec::one_agent((Self::NAME, "walker"), observation, action, self.limit)
+        EnvSpec::one_agent(Self::NAME, "walker", observation, action, self.limit)
     }
 
     fn params(&self) -> &CliffWalkingParams {

@@ -123,7 +123,7 @@ impl Env for FrozenLake {
     fn spec(&self) -> EnvSpec {
         let observation = Space::Discrete { n: self.tables.tiles.len() };
         let action = Space::Discrete { n: 4 };
-        EnvSpec::one_agent((Self::NAME, "elf"), observation, action, self.limit)
+        EnvSpec::one_agent(Self::NAME, "elf", observation, action, self.limit)
     }
 
     fn params(&self) -> &FrozenLakeParams {

@@ -8,8 +8,8 @@ mod step;
 
 use crate::preset::Preset;
 use warp_core::{
-    Actions, Draw, Env, EnvSpec, Error, GroupSpec, Kernel, Layout, Observation, Result, Space,
-    StepOut, TimeLimit,
+    Actions, Draw, Env, EnvSpec, Error, Kernel, Layout, Observation, Result, Space, StepOut,
+    TimeLimit,
 };
 
 /// Where the wall on the left stands.
@@ -79,19 +79,8 @@ impl Env for MountainCar {
     fn spec(&self) -> EnvSpec {
         let low = vec![MIN_POSITION, -MAX_SPEED];
         let high = vec![MAX_POSITION, MAX_SPEED];
-        EnvSpec {
-            name: Self::NAME.into(),
-            groups: vec![GroupSpec {
-                name: "car".into(),
-                n_agents: 1,
-                observation: Space::Box { low, high, shape: vec![2] },
-                action: Space::Discrete { n: 3 },
-                mortal: false,
-            }],
-            time_limit: self.limit,
-            statistics: Vec::new(),
-            global_observation: None,
-        }
+        let observation = Space::Box { low, high, shape: vec![2] };
+        EnvSpec::one_agent(Self::NAME, "car", observation, Space::Discrete { n: 3 }, self.limit)
     }
 
     fn params(&self) -> &MountainCarParams {

@@ -64,7 +64,7 @@ impl Env for NChain {
     fn spec(&self) -> EnvSpec {
         let observation = Space::Discrete { n: N_STATES };
         let action = Space::Discrete { n: 2 };
-        EnvSpec::one_agent((Self::NAME, "walker"), observation, action, self.limit)
+        EnvSpec::one_agent(Self::NAME, "walker", observation, action, self.limit)
     }
 
     fn params(&self) -> &NChainParams {

@@ -7,8 +7,8 @@ mod step;
 
 use crate::preset::Preset;
 use warp_core::{
-    Actions, Draw, Env, EnvSpec, Error, GroupSpec, Kernel, Layout, Observation, Result, Space,
-    StepOut, TimeLimit,
+    Actions, Draw, Env, EnvSpec, Error, Kernel, Layout, Observation, Result, Space, StepOut,
+    TimeLimit,
 };
 
 /// Where the angular velocity stops growing, rad/s.
@@ -77,19 +77,14 @@ impl Env for Pendulum {
     fn spec(&self) -> EnvSpec {
         let high = vec![1.0, 1.0, MAX_SPEED];
         let low = high.iter().map(|h| -h).collect();
-        EnvSpec {
-            name: Self::NAME.into(),
-            groups: vec![GroupSpec {
-                name: "pendulum".into(),
-                n_agents: 1,
-                observation: Space::Box { low, high, shape: vec![3] },
-                action: Space::boxed(-MAX_TORQUE, MAX_TORQUE, &[1]),
-                mortal: false,
-            }],
-            time_limit: self.limit,
-            statistics: Vec::new(),
-            global_observation: None,
-        }
+        let observation = Space::Box { low, high, shape: vec![3] };
+        EnvSpec::one_agent(
+            Self::NAME,
+            "pendulum",
+            observation,
+            Space::boxed(-MAX_TORQUE, MAX_TORQUE, &[1]),
+            self.limit,
+        )
     }
 
     fn params(&self) -> &PendulumParams {

@@ -108,7 +108,7 @@ impl Env for Taxi {
             ("state".into(), Space::Discrete { n: N_STATES }),
         ]);
         let action = Space::Discrete { n: 6 };
-        EnvSpec::one_agent((Self::NAME, "driver"), observation, action, self.limit)
+        EnvSpec::one_agent(Self::NAME, "driver", observation, action, self.limit)
     }
 
     fn params(&self) -> &TaxiParams {

@@ -82,7 +82,7 @@ impl Stepper for Counters {
 
 fn envs(too_many: usize) -> SteppedEnvs<Counters> {
     let (seen, done) = (Space::Discrete { n: 4 }, Space::Discrete { n: 2 });
-    let spec = EnvSpec::one_agent(("counters", "agent"), seen, done, TimeLimit::UNLIMITED);
+    let spec = EnvSpec::one_agent("counters", "agent", seen, done, TimeLimit::UNLIMITED);
     let options = VecOptions { n_envs: N, seed: 9, ..VecOptions::default() };
     let stepper = Counters { too_many, ..Counters::default() };
     SteppedEnvs::new(stepper, spec, options, gpu()).unwrap()

@@ -53,8 +53,8 @@ impl Env for Drone {
 
     fn spec(&self) -> EnvSpec {
         let limit = TimeLimit { steps: 40, ends: LimitEnds::Truncated };
-        let names = (Self::NAME, "pilot");
-        EnvSpec::one_agent(names, Space::unbounded(7), Space::Discrete { n: 6 }, limit)
+        let (observation, action) = (Space::unbounded(7), Space::Discrete { n: 6 });
+        EnvSpec::one_agent(Self::NAME, "pilot", observation, action, limit)
     }
 
     fn params(&self) -> &DroneParams {

@@ -59,7 +59,7 @@ pub(super) fn registry(adapter: Option<&Bound<'_, PyAny>>, raised: &Raised) -> P
         read_space(&adapter.getattr(name)?.cast_into::<PyDict>()?)
     };
     let (seen, done) = (space("observation")?, space("action")?);
-    let spec = EnvSpec::one_agent((NAME, "agent"), seen, done, TimeLimit::UNLIMITED);
+    let spec = EnvSpec::one_agent(NAME, "agent", seen, done, TimeLimit::UNLIMITED);
     let make = adapter.getattr("make")?.unbind();
     Ok(registry.with_maker(NAME, Foreign { make, spec, raised: raised.clone() }))
 }

@@ -57,7 +57,7 @@ pub(super) fn masked_choices() -> EnvSpec {
 }
 
 fn spec(observation: Space, action: Space) -> EnvSpec {
-    let mut spec = EnvSpec::one_agent(("toy", "all"), observation, action, TimeLimit::UNLIMITED);
+    let mut spec = EnvSpec::one_agent("toy", "all", observation, action, TimeLimit::UNLIMITED);
     spec.groups[0].n_agents = AGENTS;
     spec
 }
