@@ -129,6 +129,7 @@ fn check(
         }
         return check_replay(config, options, registry, device);
     }
+    tell_of_unknown_losses(config);
     let mut native = NativeLearner::new(config, 1)?;
     let batches = CheckBatch::collect(config, registry, &mut native, options)?;
     let split = args.ranks.map(|n| SplitGradients::new(config, usize::from(n)));
@@ -178,6 +179,18 @@ fn check(
             }
             Ok(tables)
         }
+    }
+}
+
+/// Says of which algorithms the losses have no formulas to be compared with: those that others have added.
+fn tell_of_unknown_losses(config: &TrainConfig) {
+    let is_unknown = |plan: &&PolicyPlan| !["ppo", "a2c"].contains(&plan.algorithm.name);
+    for PolicyPlan { name, algorithm, .. } in config.policies.iter().filter(is_unknown) {
+        tell(&format!(
+            "policy \"{name}\": the losses of {} have no formulas to be compared with; PPO's and A2C's are checked \
+             instead, with its networks",
+            algorithm.name
+        ));
     }
 }
 
