@@ -8,10 +8,12 @@ use super::{Algorithm, CellId, ColumnId, Engine, FigureId, Gradients, Greedy, Mo
 use super::{OptimiserId, PassId, Plan, Replay, RowsId, Variant};
 use crate::algorithm::{Noise, PolicyPlan};
 use crate::error::{Error, Result};
-use crate::loss::sac_discrete::{ACT, ACTOR_LOSS, CRITIC_LOSS, TEMPERATURE_LOSS};
+use crate::loss::sac_discrete::{
+    ACT, ACTOR_LOSS, CRITIC_LOSS, MASKED_TEMPERATURE_LOSS, TEMPERATURE_LOSS,
+};
 use warp_core::EnvSpec;
 
-/// Share of the largest entropy that a learned temperature aims at.
+/// Share of the largest entropy of the allowed choices that a learned temperature aims at.
 const ENTROPY_SHARE: f64 = 0.98;
 
 /// Discrete SAC's passes, row functions and optimisers.
@@ -120,12 +122,17 @@ impl SacDiscrete {
             d.figure("entropy", actor.entropy),
         ];
         let temperature_loss = temperature.learned.map(|learned| {
-            let aim = ENTROPY_SHARE * (n as f64).ln();
-            let aim = policy.config.target_entropy.unwrap_or(aim);
-            let aim = d.constant("target_entropy", aim);
             let alpha = d.number("alpha");
             figures.push(d.figure("alpha", alpha));
             let writes = [d.d_output(learned.pass), alpha];
+            let aim = policy.config.target_entropy;
+            if let (Some(mask), None) = (replay.mask, aim) {
+                let aim = d.constant("entropy_share", ENTROPY_SHARE);
+                let reads = [mask, log_alpha, actor.entropy];
+                return d.rows(&MASKED_TEMPERATURE_LOSS, &[share, aim], &reads, &writes);
+            }
+            let aim = aim.unwrap_or_else(|| ENTROPY_SHARE * (n as f64).ln());
+            let aim = d.constant("target_entropy", aim);
             d.rows(&TEMPERATURE_LOSS, &[share, aim], &[log_alpha, actor.entropy], &writes)
         });
         let temperature = temperature.with_rate(&mut d, rate, policy);

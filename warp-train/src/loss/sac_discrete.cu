@@ -118,3 +118,23 @@ __device__ inline void temperature_loss(float share, float target_entropy,
     d_log_alpha[0] = share * (entropy[0] - target_entropy);
     alpha[0] = warp_exp(log_alpha[0]);
 }
+
+// The same with a share of the largest entropy that the allowed choices have, the logarithm of
+// their
+// number. That of all choices can be out of reach: the temperature would grow without end.
+__device__ inline void masked_temperature_loss(float share, float entropy_share,
+                                               WarpSlice<const float> mask,
+                                               WarpSlice<const float> log_alpha,
+                                               WarpSlice<const float> entropy,
+                                               WarpSlice<float> d_log_alpha,
+                                               WarpSlice<float> alpha) {
+    float n_allowed = 0.0f;
+    for (unsigned int i = 0u; i < mask.len; ++i) {
+        if (mask[i] > 0.0f) {
+            n_allowed += 1.0f;
+        }
+    }
+    float largest = warp_ln(warp_max(n_allowed, 1.0f));
+    d_log_alpha[0] = share * (entropy[0] - entropy_share * largest);
+    alpha[0] = warp_exp(log_alpha[0]);
+}

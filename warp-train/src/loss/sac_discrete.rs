@@ -151,6 +151,28 @@ pub fn temperature_loss(
     alpha[0] = math::exp(log_alpha[0]);
 }
 
+/// The same with a share of the largest entropy that the allowed choices have, the logarithm of their
+/// number. That of all choices can be out of reach: the temperature would grow without end.
+pub fn masked_temperature_loss(
+    share: f32,
+    entropy_share: f32,
+    mask: &[f32],
+    log_alpha: &[f32],
+    entropy: &[f32],
+    d_log_alpha: &mut [f32],
+    alpha: &mut [f32],
+) {
+    let mut n_allowed = 0.0;
+    for i in 0..mask.len() {
+        if mask[i] > 0.0 {
+            n_allowed += 1.0;
+        }
+    }
+    let largest = math::ln(math::max(n_allowed, 1.0));
+    d_log_alpha[0] = share * (entropy[0] - entropy_share * largest);
+    alpha[0] = math::exp(log_alpha[0]);
+}
+
 row_functions! { "sac_discrete.cu";
     ACT = act draw (random; logits, mask; action, sent);
     CRITIC_LOSS = critic_loss(
@@ -164,5 +186,8 @@ row_functions! { "sac_discrete.cu";
     );
     TEMPERATURE_LOSS = temperature_loss(
         share, target_entropy; log_alpha, entropy; d_log_alpha, alpha
+    );
+    MASKED_TEMPERATURE_LOSS = masked_temperature_loss(
+        share, entropy_share; mask, log_alpha, entropy; d_log_alpha, alpha
     );
 }
