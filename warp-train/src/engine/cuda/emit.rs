@@ -209,6 +209,7 @@ impl<'a> Emitter<'a> {
             Op::Send => return "send(m, ".into(),
             Op::Store => return "store(m, ".into(),
             Op::StoreIfDrawn => return "store_if_drawn(m, ".into(),
+            Op::NoteEnds => return "note_ends(m, ".into(),
             Op::Sample if self.is_by_all(op) => return "sample_by_all(m, ".into(),
             Op::Sample => return "sample_tile(m, ".into(),
             _ => {}
