@@ -89,7 +89,9 @@ impl Reference {
         let n_steps = self.n_steps.get_mut(optimiser).unwrap();
         *n_steps += 1;
         let (rate, epsilon) = (self.keys.learning_rate.at(0), self.keys.adam_eps);
-        let (decay, is_adam) = (self.keys.weight_decay, self.keys.optimiser == UpdateRule::Adam);
+        // A temperature is no weight.
+        let decay = if optimiser == "temperature" { 0.0 } else { self.keys.weight_decay };
+        let is_adam = self.keys.optimiser == UpdateRule::Adam;
         let [correction_1, correction_2] = [0.9_f64, 0.999].map(|b| 1.0 - b.powf(*n_steps as f64));
         for (model, gradient) in models.iter().zip(gradients) {
             let Moments { first, second } = self.moments.get_mut(*model).unwrap();

@@ -37,3 +37,8 @@ fn a_batch_may_take_several_tiles() {
 fn samples_may_have_weights() {
     check("prioritised = true");
 }
+
+#[test]
+fn weights_decay_and_the_temperature_does_not() {
+    check("weight_decay = 0.3\nalpha_start = 2.0");
+}

@@ -34,3 +34,8 @@ fn the_gradient_may_be_clipped() {
 fn samples_may_have_weights() {
     check(&masked_choices(), "prioritised = true\nbatch_size = 40");
 }
+
+#[test]
+fn weights_decay_and_the_temperature_does_not() {
+    check(&choices(), "weight_decay = 0.3\nalpha_start = 2.0");
+}
