@@ -341,6 +341,8 @@ fn bad_values_are_refused() {
         ("alpha = 0.0", "alpha = 0: must be larger than 0"),
         ("alpha_start = -1.0", "alpha_start = -1: must be larger than 0"),
         ("priority_beta = 1.5", "priority_beta = 1.5: must lie between 0 and 1"),
+        ("priority_beta = -0.5", "priority_beta = -0.5: must lie between 0 and 1"),
+        ("priority_beta = [[0, -1.0], [9, 1.0]]", "priority_beta = -1: must lie between 0 and 1"),
         ("log_std_min = 3.0", "log_std_max"),
         ("algorithm = \"sacc\"", "\"sac\""),
     ] {
