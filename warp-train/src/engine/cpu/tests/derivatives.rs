@@ -71,6 +71,7 @@ fn an_actor_of_sac_has_the_slope_of_its_loss() {
             share,
             bounds[0],
             bounds[1],
+            &[1.0],
             &output,
             &action,
             &noise,
@@ -134,6 +135,7 @@ fn an_actor_of_choices_has_the_slope_of_its_loss() {
             let Costs { mut slopes, mut loss } = Costs::default();
             sac_discrete::actor_loss(
                 1.0,
+                &[1.0],
                 &mask,
                 &[log_alpha],
                 logits,
@@ -162,6 +164,7 @@ fn a_temperature_of_choices_has_a_target_within_reach() {
         let mut loss = [0.0];
         sac_discrete::actor_loss(
             share,
+            &[1.0],
             &mask,
             &[0.5],
             &logits,
@@ -174,6 +177,7 @@ fn a_temperature_of_choices_has_a_target_within_reach() {
         sac_discrete::masked_temperature_loss(
             share,
             entropy_share,
+            &[1.0],
             &mask,
             &[0.5],
             &entropy,

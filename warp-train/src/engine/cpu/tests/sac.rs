@@ -42,3 +42,8 @@ fn samples_may_have_weights() {
 fn weights_decay_and_the_temperature_does_not() {
     check("weight_decay = 0.3\nalpha_start = 2.0");
 }
+
+#[test]
+fn samples_of_agents_that_left_count_for_nothing() {
+    Fixture::follows_few(&arm(), "algorithm = \"sac\"");
+}

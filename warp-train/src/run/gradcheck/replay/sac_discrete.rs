@@ -26,7 +26,7 @@ pub(crate) static OBJECTIVES: [Objective; 3] = [
         loss: |_, networks, row, alpha| {
             let q = values(networks, "", &row.obs);
             let p = probabilities(networks, &row.obs, &row.mask);
-            expectation(&p, |choice, log_p| alpha[0] * log_p - q[choice])
+            row.counts() * expectation(&p, |choice, log_p| alpha[0] * log_p - q[choice])
         },
     },
     // Equation 11 with ln(alpha) in alpha's place; probabilities are those of before. The largest entropy is that of
@@ -38,7 +38,7 @@ pub(crate) static OBJECTIVES: [Objective; 3] = [
             let aim = keys.target_entropy.unwrap_or(0.98 * (n_allowed as f64).ln());
             vec![expectation(&p, |_, log_p| -(log_p + aim))]
         },
-        loss: |_, networks, _, beyond| log_alpha(networks) * beyond[0],
+        loss: |_, networks, row, beyond| row.counts() * log_alpha(networks) * beyond[0],
         ..TEMPERATURE
     },
 ];
