@@ -247,6 +247,50 @@ fn a_policy_that_is_not_to_train_keeps_every_bit() {
     assert_eq!(weights(&before), weights(&after));
 }
 
+/// Steps of a policy that does not learn are not kept: those after it learns again do not follow what is in the memory.
+#[test]
+fn a_policy_that_learns_again_does_not_join_what_was_apart() {
+    let with = |to_train: bool| {
+        let keys = "env_id = \"cartpole\"\nalgorithm = \"dqn\"\nn_step = 3";
+        config(COMMON, &format!("{keys}\nto_train = {to_train}"), "")
+    };
+    let folder = Folder::new("learns-again");
+    let resumed = |config: &TrainConfig, from: &Checkpoint, n: usize| {
+        let mut next = trainer(config, 1);
+        next.restore(from).unwrap();
+        iterate(&mut next, n);
+        next
+    };
+    let mut first = trainer(&with(true), 1);
+    // Fewer steps than the memory holds, and more.
+    for n in [2, 1] {
+        iterate(&mut first, n);
+        let before = saved(&folder, &first);
+        let pausing = resumed(&with(false), &before, 2);
+        let paused = saved(&folder, &pausing);
+        let again = resumed(&with(true), &paused, 0);
+        let [whole, cut] = [&first, &again].map(|run| {
+            let state = run.learner().state();
+            let ends = state.flags.iter().find(|array| array.name.ends_with("replay.ends"));
+            (ends.unwrap().data.clone(), state.statistics.last().unwrap().data[0] as usize)
+        });
+        assert_eq!(whole.1, cut.1, "nothing was stored");
+        let n_steps = whole.0.len() / 6;
+        let newest = (whole.1 + n_steps - 1) % n_steps;
+        for (step, (whole, cut)) in whole.0.chunks(6).zip(cut.0.chunks(6)).enumerate() {
+            if step == newest {
+                assert!(whole.contains(&0) && !cut.contains(&0), "{whole:?} {cut:?}");
+                // An end that was there stays what it was.
+                assert!(whole.iter().zip(cut).all(|(whole, cut)| *whole == 0 || whole == cut));
+            } else {
+                assert_eq!(whole, cut);
+            }
+        }
+        // Without the pause nothing is cut.
+        expect_same("without a pause", &resumed(&with(true), &before, 0), &first);
+    }
+}
+
 /// The sentence with which a configuration is refused, by itself or by its learner.
 fn refused(keys: &str) -> String {
     let table: Table = keys.parse().unwrap();
@@ -297,6 +341,8 @@ fn bad_values_are_refused() {
         ("alpha = 0.0", "alpha = 0: must be larger than 0"),
         ("alpha_start = -1.0", "alpha_start = -1: must be larger than 0"),
         ("priority_beta = 1.5", "priority_beta = 1.5: must lie between 0 and 1"),
+        ("priority_beta = -0.5", "priority_beta = -0.5: must lie between 0 and 1"),
+        ("priority_beta = [[0, -1.0], [9, 1.0]]", "priority_beta = -1: must lie between 0 and 1"),
         ("log_std_min = 3.0", "log_std_max"),
         ("algorithm = \"sacc\"", "\"sac\""),
     ] {

@@ -65,7 +65,7 @@ impl Ddpg {
         let actor_loss_rows = d.rows(
             &ACTOR_LOSS,
             &[share],
-            &[d.output(critic_of_actor)],
+            &[replay.weight, d.output(critic_of_actor)],
             &[d.d_output(critic_of_actor), actor_loss],
         );
         let actor_gradient = d.rows(

@@ -211,6 +211,19 @@ impl Draft {
         OptimiserId(self.optimisers.len() - 1)
     }
 
+    /// The same without weight decay, for models that are no networks.
+    pub fn optimiser_without_decay(
+        &mut self,
+        name: &str,
+        models: &[ModelId],
+        learning_rate: CellId,
+        policy: &PolicyPlan,
+    ) -> OptimiserId {
+        let id = self.optimiser(name, models, learning_rate, policy);
+        self.optimisers[id.0].descent.weight_decay = 0.0;
+        id
+    }
+
     /// The mean of a batch column of width 1, as metrics report it.
     pub fn figure(&mut self, name: &'static str, column: ColumnId) -> FigureId {
         self.figures.push(Figure { name, column });

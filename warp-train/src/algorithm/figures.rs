@@ -45,14 +45,6 @@ impl PolicyFigures {
     pub(crate) fn change(&mut self, change: impl Fn(&str, f64) -> f64) {
         self.0.iter_mut().for_each(|(name, figure)| *figure = change(name, *figure));
     }
-
-    /// Puts `join(figure, other's figure of that name)` in the place of every figure.
-    pub(crate) fn join(&mut self, other: &Self, join: impl Fn(&str, f64, f64) -> f64) {
-        for (name, figure) in &mut self.0 {
-            let other = other.get(name).unwrap_or(*figure);
-            *figure = join(name, *figure, other);
-        }
-    }
 }
 
 impl FromIterator<(&'static str, f64)> for PolicyFigures {

@@ -82,13 +82,21 @@ impl Actor {
             .map(|(name, critic)| d.pass_and_back_to(name, critic, &inputs, 1));
         let [q_1, q_2] = critics;
         let figure = d.number("actor_loss");
-        let reads = [log_alpha, drawn.log_prob, d.output(q_1), d.output(q_2)];
+        let reads = [replay.weight, log_alpha, drawn.log_prob, d.output(q_1), d.output(q_2)];
         let writes = [d.d_output(q_1), d.d_output(q_2), figure];
         let loss = d.rows(&ACTOR_LOSS, &[share], &reads, &writes);
         let gradient = d.rows(
             &ACTOR_GRADIENT,
             &[share, range[0], range[1]],
-            &[d.output(pass), drawn.action, drawn.noise, log_alpha, d.d_input(q_1), d.d_input(q_2)],
+            &[
+                replay.weight,
+                d.output(pass),
+                drawn.action,
+                drawn.noise,
+                log_alpha,
+                d.d_input(q_1),
+                d.d_input(q_2),
+            ],
             &[d.d_output(pass)],
         );
         Self { drawn, critics, loss, gradient, figure }
@@ -139,7 +147,7 @@ impl Sac {
             let [alpha, entropy] = ["alpha", "entropy"].map(|name| d.number(name));
             figures.extend([d.figure("alpha", alpha), d.figure("entropy", entropy)]);
             let aim = d.constant("target_entropy", keys.target_entropy.unwrap_or(-(dim as f64)));
-            let reads = [log_alpha, actor.drawn.log_prob];
+            let reads = [weight, log_alpha, actor.drawn.log_prob];
             let writes = [d.d_output(learned.pass), alpha, entropy];
             d.rows(&TEMPERATURE_LOSS, &[share, aim], &reads, &writes)
         });

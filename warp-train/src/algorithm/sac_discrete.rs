@@ -3,15 +3,17 @@
 
 use super::critics::TwinCritics;
 use super::draft::{Common, Draft};
-use super::temperature::Temperature;
+use super::temperature::{Learned, Temperature};
 use super::{Algorithm, CellId, ColumnId, Engine, FigureId, Gradients, Greedy, ModelId};
 use super::{OptimiserId, PassId, Plan, Replay, RowsId, Variant};
 use crate::algorithm::{Noise, PolicyPlan};
 use crate::error::{Error, Result};
-use crate::loss::sac_discrete::{ACT, ACTOR_LOSS, CRITIC_LOSS, TEMPERATURE_LOSS};
+use crate::loss::sac_discrete::{
+    ACT, ACTOR_LOSS, CRITIC_LOSS, MASKED_TEMPERATURE_LOSS, TEMPERATURE_LOSS,
+};
 use warp_core::EnvSpec;
 
-/// Share of the largest entropy that a learned temperature aims at.
+/// Share of the largest entropy of the allowed choices that a learned temperature aims at.
 const ENTROPY_SHARE: f64 = 0.98;
 
 /// Discrete SAC's passes, row functions and optimisers.
@@ -58,10 +60,35 @@ impl Actor {
             .map(|(name, model)| d.pass(name, model, &[obs]));
         let [q_1, q_2] = critics.map(|pass| d.output(pass));
         let [loss, entropy] = ["actor_loss", "entropy"].map(|name| d.number(name));
-        let reads = [common.allowed.now, log_alpha, d.output(pass), q_1, q_2];
+        let (weight, mask) = (common.replay.weight, common.allowed.now);
+        let reads = [weight, mask, log_alpha, d.output(pass), q_1, q_2];
         let writes = [d.d_output(pass), loss, entropy];
         let rows = d.rows(&ACTOR_LOSS, &[common.share], &reads, &writes);
         Self { pass, critics, rows, loss, entropy }
+    }
+
+    /// The loss of a temperature that is learned, and the temperature: towards the target entropy, or where masks say
+    /// which choices are allowed, a share of the largest entropy that these have.
+    fn temperature(
+        &self,
+        d: &mut Draft,
+        policy: &PolicyPlan,
+        common: &Common,
+        learned: Learned,
+    ) -> (RowsId, ColumnId) {
+        let (Common { share, replay, .. }, alpha) = (common, d.number("alpha"));
+        let (weight, log_alpha, entropy) = (replay.weight, d.output(learned.pass), self.entropy);
+        let writes = [d.d_output(learned.pass), alpha];
+        let aim = policy.config.target_entropy;
+        if let (Some(mask), None) = (replay.mask, aim) {
+            let aim = d.constant("entropy_share", ENTROPY_SHARE);
+            let reads = [weight, mask, log_alpha, entropy];
+            return (d.rows(&MASKED_TEMPERATURE_LOSS, &[*share, aim], &reads, &writes), alpha);
+        }
+        let aim = aim.unwrap_or_else(|| ENTROPY_SHARE * (common.n_choices as f64).ln());
+        let aim = d.constant("target_entropy", aim);
+        let reads = [weight, log_alpha, entropy];
+        (d.rows(&TEMPERATURE_LOSS, &[*share, aim], &reads, &writes), alpha)
     }
 }
 
@@ -120,13 +147,9 @@ impl SacDiscrete {
             d.figure("entropy", actor.entropy),
         ];
         let temperature_loss = temperature.learned.map(|learned| {
-            let aim = ENTROPY_SHARE * (n as f64).ln();
-            let aim = policy.config.target_entropy.unwrap_or(aim);
-            let aim = d.constant("target_entropy", aim);
-            let alpha = d.number("alpha");
+            let (rows, alpha) = actor.temperature(&mut d, policy, &common, learned);
             figures.push(d.figure("alpha", alpha));
-            let writes = [d.d_output(learned.pass), alpha];
-            d.rows(&TEMPERATURE_LOSS, &[share, aim], &[log_alpha, actor.entropy], &writes)
+            rows
         });
         let temperature = temperature.with_rate(&mut d, rate, policy);
         let plan = d.finish(policy, &common, Greedy { pass: actor_acts, outputs: None });

@@ -62,7 +62,7 @@ impl Losses {
         let (q, d_q) = (d.output(actor), d.d_output(actor));
         Self {
             critics: d.rows(&TWIN_CRITIC_LOSS, &[common.share], &reads, &writes),
-            actor: d.rows(&ACTOR_LOSS, &[common.share], &[q], &[d_q, losses[1]]),
+            actor: d.rows(&ACTOR_LOSS, &[common.share], &[weight, q], &[d_q, losses[1]]),
             q: q_1,
         }
     }
@@ -90,7 +90,12 @@ impl Losses {
         let actor_writes = [d_logits, losses[1]];
         Self {
             critics: d.rows(&value_distribution::TWIN_CRITIC_LOSS, &cells, &reads, &writes),
-            actor: d.rows(&value_distribution::ACTOR_LOSS, &cells, &[logits], &actor_writes),
+            actor: d.rows(
+                &value_distribution::ACTOR_LOSS,
+                &cells,
+                &[weight, logits],
+                &actor_writes,
+            ),
             q,
         }
     }

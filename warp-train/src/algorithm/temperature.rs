@@ -40,9 +40,11 @@ impl Temperature {
         Self { log_alpha: d.output(pass), learned: Some(Learned { model, pass }), step: None }
     }
 
-    /// The same with an optimiser.
+    /// The same with an optimiser. Decay would draw the temperature towards 1, which means nothing.
     pub(super) fn with_rate(self, d: &mut Draft, rate: CellId, policy: &PolicyPlan) -> Self {
-        let step = self.learned.map(|own| d.optimiser("temperature", &[own.model], rate, policy));
+        let optimiser =
+            |own: Learned| d.optimiser_without_decay("temperature", &[own.model], rate, policy);
+        let step = self.learned.map(optimiser);
         Self { step, ..self }
     }
 

@@ -150,6 +150,7 @@ fn check_off_policy(plan: &PolicyPlan, run: &RunConfig) -> Result<()> {
         ("noise_damping", config.noise_damping),
         ("priority_alpha", config.priority_alpha),
         ("priority_beta", config.priority_beta.largest()),
+        ("priority_beta", config.priority_beta.lowest()),
         ("epsilon", config.epsilon.largest()),
         ("epsilon", config.epsilon.lowest()),
     ] {
@@ -166,6 +167,21 @@ fn check_off_policy(plan: &PolicyPlan, run: &RunConfig) -> Result<()> {
             return invalid(key, value.to_string(), "must not be negative");
         }
     }
+    for (key, value) in [("alpha", config.alpha), ("alpha_start", Some(config.alpha_start))] {
+        if value.is_some_and(|alpha| !(alpha > 0.0 && alpha <= f64::from(f32::MAX))) {
+            let value = value.unwrap_or_default().to_string();
+            return invalid(key, value, "must be larger than 0");
+        }
+    }
+    check_atoms(plan)
+}
+
+/// Checks the values of critics that give distributions.
+fn check_atoms(plan: &PolicyPlan) -> Result<()> {
+    let PolicyPlan { name, config, .. } = plan;
+    let invalid = |key: &str, value: String, reason: &str| {
+        Err(warp_core::Error::invalid(&format!("policy.{name}.{key}"), value, reason).into())
+    };
     if config.atoms > MOST_ATOMS {
         let reason = format!("must be at most {MOST_ATOMS}");
         return invalid("atoms", config.atoms.to_string(), &reason);
@@ -180,12 +196,6 @@ fn check_off_policy(plan: &PolicyPlan, run: &RunConfig) -> Result<()> {
     if config.value_min as f32 >= config.value_max as f32 {
         let reason = format!("must be less than value_max = {}", config.value_max);
         return invalid("value_min", config.value_min.to_string(), &reason);
-    }
-    for (key, value) in [("alpha", config.alpha), ("alpha_start", Some(config.alpha_start))] {
-        if value.is_some_and(|alpha| !(alpha > 0.0 && alpha <= f64::from(f32::MAX))) {
-            let value = value.unwrap_or_default().to_string();
-            return invalid(key, value, "must be larger than 0");
-        }
     }
     Ok(())
 }

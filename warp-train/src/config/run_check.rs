@@ -1,6 +1,6 @@
 //! Checks of the keys that apply to the whole run.
 
-use super::RunConfig;
+use super::{RunConfig, TrainConfig};
 use crate::error::{Error, Result};
 use std::fmt::Display;
 use warp_func::Start;
@@ -53,6 +53,27 @@ fn no_duplicates<T: PartialEq + Display>(key: &str, items: &[T]) -> Result<()> {
     }
 }
 
+impl TrainConfig {
+    /// Checks that the samples of a rollout on this rank can be numbered.
+    ///
+    /// # Errors
+    /// A policy that learns from rollouts with too many samples.
+    pub(crate) fn check_samples(&self) -> Result<()> {
+        let steps = self.n_envs() as u128 * self.run.num_steps as u128;
+        for plan in self.policies.iter().filter(|plan| !plan.is_off_policy()) {
+            let samples = steps.saturating_mul(plan.n_agents() as u128);
+            if samples > u128::from(u32::MAX) {
+                return Err(Error::Invalid(format!(
+                    "policy \"{}\" has {samples} samples in a rollout, but they are numbered with 32 bits; \
+                     lower num_envs or num_steps",
+                    plan.name
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Checks the keys that apply to the whole run.
 ///
 /// # Errors
@@ -83,4 +104,41 @@ pub(super) fn check_run(run: &RunConfig) -> Result<()> {
         return Err(warp_core::Error::invalid("num_steps", run.num_steps, reason).into());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::{World, threads};
+    use std::time::Duration;
+
+    fn config(keys: &str) -> TrainConfig {
+        TrainConfig::resolve(&keys.parse().unwrap(), &warp_envs::registry()).unwrap()
+    }
+
+    #[test]
+    fn samples_of_a_rollout_are_numbered_with_32_bits() {
+        let cartpole = "env_id = \"cartpole\"\nnum_envs = 65536";
+        let refused = |config: &TrainConfig| config.check_samples().unwrap_err().to_string();
+        config(&format!("{cartpole}\nnum_steps = 65535")).check_samples().unwrap();
+        let error = refused(&config(&format!("{cartpole}\nnum_steps = 65536")));
+        assert!(error.contains("4294967296 samples") && error.contains("num_steps"), "{error}");
+        // Each agent has some, and only those of a policy that learns from rollouts are counted.
+        let teams = "env_id = \"tag_gridworld\"\nnum_envs = 65536\nnum_steps = 16384";
+        let error = refused(&config(&format!("{teams}\n[policy.tagger]\n[policy.runner]")));
+        assert!(error.contains("policy \"tagger\""), "{error}");
+        config(&format!("{cartpole}\nnum_steps = 65536\nalgorithm = \"dqn\""))
+            .check_samples()
+            .unwrap();
+    }
+
+    #[test]
+    fn every_rank_numbers_its_own_samples() {
+        let whole = config("env_id = \"cartpole\"\nnum_envs = 65536\nnum_steps = 65536");
+        let links = threads(2, Duration::from_secs(1)).into_iter().enumerate();
+        for (rank, link) in links {
+            let part = whole.clone().on_rank(World::new(rank, 2, link)).unwrap();
+            part.check_samples().unwrap();
+        }
+    }
 }

@@ -110,7 +110,7 @@ impl LockstepLearner {
     }
 }
 
-/// Checks that what is collected fits into memory: a step for those that learn from a replay memory, which is
+/// Checks that what is collected can be numbered and fits into memory: a step for those that learn from a replay memory, which is
 /// checked by itself, and whole rollouts if there are others.
 fn check_rollouts(config: &TrainConfig) -> Result<()> {
     let mut collected = config.clone();
@@ -121,7 +121,8 @@ fn check_rollouts(config: &TrainConfig) -> Result<()> {
     let n_envs = collected.n_envs();
     let what = format!("rollouts of {n_envs} replicas with {} steps", run.num_steps);
     let lower = "num_envs or num_steps";
-    Ok(warp_data::memory::check(&what, Rollout::bytes(&collected), lower)?)
+    warp_data::memory::check(&what, Rollout::bytes(&collected), lower)?;
+    config.check_samples()
 }
 
 /// An engine's error, which knows its optimiser, as that of a policy.

@@ -11,7 +11,7 @@ use crate::engine::Progress;
 use crate::engine::rollout::PolicyRollout;
 use crate::error::{Error, Result};
 use crate::loss::row::{Read, Rows, Write, no_draws};
-use crate::memory::{TERMINATED, TRUNCATED, Transition};
+use crate::memory::{ENDS, GOES_ON, TERMINATED, TRUNCATED, Transition};
 use crate::model::LearnerState;
 use crate::model::Statistic;
 use warp_func::VecEnv;
@@ -223,7 +223,7 @@ impl Member for OffPolicy {
     }
 
     fn load(&mut self, state: &LearnerState) -> Result<()> {
-        let own = self.engine.of_this_rank(load(&self.policy.name, state));
+        let own = self.engine.of_this_rank(resumed(&self.policy, state));
         let engine = self.engine.load(&own);
         engine.map_err(|e| Error::Invalid(format!("policy \"{}\": {e}", self.policy.name)))
     }
@@ -256,6 +256,27 @@ pub(crate) fn save(policy: &str, engine: EngineState, state: &mut LearnerState) 
         let data = vec![n as f64];
         state.statistics.push(Statistic { name: under(name.into()), shape: vec![1], data });
     }
+}
+
+/// What a policy goes on with: [`load`], and where it keeps no steps now, episodes in its memory end with the newest
+/// one. Those that it keeps when it learns again do not follow that one.
+pub(crate) fn resumed(policy: &PolicyPlan, state: &LearnerState) -> EngineState {
+    let mut own = load(&policy.name, state);
+    if !policy.config.to_train {
+        cut(&mut own);
+    }
+    own
+}
+
+/// Marks the newest step in a memory as truncated where the episode goes on: that changes no sample yet, since none goes
+/// beyond that step.
+fn cut(state: &mut EngineState) {
+    let EngineState { flags, head, .. } = state;
+    let Some(ends) = flags.iter_mut().find(|array| array.name == ENDS) else { return };
+    let Some(size) = ends.shape.first().copied().filter(|size| *size > 0) else { return };
+    let (newest, n_rows) = ((*head as usize + size - 1) % size, ends.data.len() / size);
+    let newest = ends.data[newest * n_rows..][..n_rows].iter_mut();
+    newest.filter(|ends| **ends == GOES_ON).for_each(|ends| *ends = TRUNCATED);
 }
 
 /// The reverse of [`save`].

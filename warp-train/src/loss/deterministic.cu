@@ -52,11 +52,13 @@ __device__ inline void twin_critic_loss(float share, WarpSlice<const float> rewa
     error[0] = 0.5f * (fabsf(e_1) + fabsf(e_2));
 }
 
-// The actor's loss, `-Q` of its own action.
-__device__ inline void actor_loss(float share, WarpSlice<const float> q, WarpSlice<float> d_q,
+// The actor's loss, `-Q` of its own action, where a sample counts at all.
+__device__ inline void actor_loss(float share, WarpSlice<const float> weight,
+                                  WarpSlice<const float> q, WarpSlice<float> d_q,
                                   WarpSlice<float> loss) {
-    d_q[0] = -share;
-    loss[0] = -q[0];
+    bool counts = weight[0] > 0.0f;
+    d_q[0] = counts ? -share : 0.0f;
+    loss[0] = counts ? -q[0] : 0.0f;
 }
 
 // Derivatives by what the actor gives, from those by its action.

@@ -77,10 +77,11 @@ pub fn twin_critic_loss(
     error[0] = 0.5 * (e_1.abs() + e_2.abs());
 }
 
-/// The actor's loss, `-Q` of its own action.
-pub fn actor_loss(share: f32, q: &[f32], d_q: &mut [f32], loss: &mut [f32]) {
-    d_q[0] = -share;
-    loss[0] = -q[0];
+/// The actor's loss, `-Q` of its own action, where a sample counts at all.
+pub fn actor_loss(share: f32, weight: &[f32], q: &[f32], d_q: &mut [f32], loss: &mut [f32]) {
+    let counts = weight[0] > 0.0;
+    d_q[0] = if counts { -share } else { 0.0 };
+    loss[0] = if counts { -q[0] } else { 0.0 };
 }
 
 /// Derivatives by what the actor gives, from those by its action.
@@ -107,7 +108,7 @@ row_functions! { "deterministic.cu" repeatable;
         reward, discount, weight, next_q_1, next_q_2, q_1, q_2;
         d_q_1, d_q_2, loss, error
     );
-    ACTOR_LOSS = actor_loss(share; q; d_q, loss);
+    ACTOR_LOSS = actor_loss(share; weight, q; d_q, loss);
     ACTOR_GRADIENT = actor_gradient(; action, d_action; d_output);
     OUTPUTS = outputs(; output; layout);
 }

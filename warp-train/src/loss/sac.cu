@@ -50,26 +50,30 @@ __device__ inline void critic_loss(float share, WarpSlice<const float> reward,
     error[0] = 0.5f * (fabsf(e_1) + fabsf(e_2));
 }
 
-// `alpha log pi - min Q` by both critics' values of the drawn action.
-__device__ inline void actor_loss(float share, WarpSlice<const float> log_alpha,
-                                  WarpSlice<const float> log_prob, WarpSlice<const float> q_1,
-                                  WarpSlice<const float> q_2, WarpSlice<float> d_q_1,
-                                  WarpSlice<float> d_q_2, WarpSlice<float> loss) {
+// `alpha log pi - min Q` by both critics' values of the drawn action, where a sample counts at all.
+__device__ inline void actor_loss(float share, WarpSlice<const float> weight,
+                                  WarpSlice<const float> log_alpha, WarpSlice<const float> log_prob,
+                                  WarpSlice<const float> q_1, WarpSlice<const float> q_2,
+                                  WarpSlice<float> d_q_1, WarpSlice<float> d_q_2,
+                                  WarpSlice<float> loss) {
+    bool counts = weight[0] > 0.0f;
     bool first = q_1[0] <= q_2[0];
-    d_q_1[0] = first ? -share : 0.0f;
-    d_q_2[0] = first ? 0.0f : -share;
-    loss[0] = warp_exp(log_alpha[0]) * log_prob[0] - warp_min(q_1[0], q_2[0]);
+    d_q_1[0] = counts && first ? -share : 0.0f;
+    d_q_2[0] = counts && !first ? -share : 0.0f;
+    float cost = warp_exp(log_alpha[0]) * log_prob[0] - warp_min(q_1[0], q_2[0]);
+    loss[0] = counts ? cost : 0.0f;
 }
 
 // Derivatives of `actor_loss` by means and log-deviations, from those by the action.
 // A log-deviation outside its range has none.
 __device__ inline void actor_gradient(float share, float log_std_min, float log_std_max,
-                                      WarpSlice<const float> output, WarpSlice<const float> action,
-                                      WarpSlice<const float> noise,
+                                      WarpSlice<const float> weight, WarpSlice<const float> output,
+                                      WarpSlice<const float> action, WarpSlice<const float> noise,
                                       WarpSlice<const float> log_alpha,
                                       WarpSlice<const float> d_action_1,
                                       WarpSlice<const float> d_action_2,
                                       WarpSlice<float> d_output) {
+    bool counts = weight[0] > 0.0f;
     float by_log_prob = share * warp_exp(log_alpha[0]);
     for (unsigned int i = 0u; i < action.len; ++i) {
         float given = output[action.len + i];
@@ -77,19 +81,22 @@ __device__ inline void actor_gradient(float share, float log_std_min, float log_
         float a = action[i];
         // By u = mean + std z: log pi holds -ln(1 - tanh(u)^2), whose derivative is 2 tanh(u).
         float by_u = by_log_prob * 2.0f * a + (d_action_1[i] + d_action_2[i]) * (1.0f - a * a);
-        d_output[i] = by_u;
+        d_output[i] = counts ? by_u : 0.0f;
         float by_log_std = by_u * warp_exp(log_std) * noise[i] - by_log_prob;
-        d_output[action.len + i] = given == log_std ? by_log_std : 0.0f;
+        bool moves = counts && given == log_std;
+        d_output[action.len + i] = moves ? by_log_std : 0.0f;
     }
 }
 
-// The temperature's loss `-ln(alpha) (log pi + target entropy)`.
+// The temperature's loss `-ln(alpha) (log pi + target entropy)`, where a sample counts at all.
 __device__ inline void temperature_loss(float share, float target_entropy,
+                                        WarpSlice<const float> weight,
                                         WarpSlice<const float> log_alpha,
                                         WarpSlice<const float> log_prob,
                                         WarpSlice<float> d_log_alpha, WarpSlice<float> alpha,
                                         WarpSlice<float> entropy) {
-    d_log_alpha[0] = -share * (log_prob[0] + target_entropy);
+    float slope = -share * (log_prob[0] + target_entropy);
+    d_log_alpha[0] = weight[0] > 0.0f ? slope : 0.0f;
     alpha[0] = warp_exp(log_alpha[0]);
     entropy[0] = -log_prob[0];
 }

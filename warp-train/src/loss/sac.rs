@@ -74,9 +74,10 @@ pub fn critic_loss(
     error[0] = 0.5 * (e_1.abs() + e_2.abs());
 }
 
-/// `alpha log pi - min Q` by both critics' values of the drawn action.
+/// `alpha log pi - min Q` by both critics' values of the drawn action, where a sample counts at all.
 pub fn actor_loss(
     share: f32,
+    weight: &[f32],
     log_alpha: &[f32],
     log_prob: &[f32],
     q_1: &[f32],
@@ -85,10 +86,12 @@ pub fn actor_loss(
     d_q_2: &mut [f32],
     loss: &mut [f32],
 ) {
+    let counts = weight[0] > 0.0;
     let first = q_1[0] <= q_2[0];
-    d_q_1[0] = if first { -share } else { 0.0 };
-    d_q_2[0] = if first { 0.0 } else { -share };
-    loss[0] = math::exp(log_alpha[0]) * log_prob[0] - math::min(q_1[0], q_2[0]);
+    d_q_1[0] = if counts && first { -share } else { 0.0 };
+    d_q_2[0] = if counts && !first { -share } else { 0.0 };
+    let cost = math::exp(log_alpha[0]) * log_prob[0] - math::min(q_1[0], q_2[0]);
+    loss[0] = if counts { cost } else { 0.0 };
 }
 
 /// Derivatives of [`actor_loss`] by means and log-deviations, from those by the action.
@@ -98,6 +101,7 @@ pub fn actor_gradient(
     share: f32,
     log_std_min: f32,
     log_std_max: f32,
+    weight: &[f32],
     output: &[f32],
     action: &[f32],
     noise: &[f32],
@@ -106,6 +110,7 @@ pub fn actor_gradient(
     d_action_2: &[f32],
     d_output: &mut [f32],
 ) {
+    let counts = weight[0] > 0.0;
     let by_log_prob = share * math::exp(log_alpha[0]);
     for i in 0..action.len() {
         let given = output[action.len() + i];
@@ -113,23 +118,26 @@ pub fn actor_gradient(
         let a = action[i];
         // By u = mean + std z: log pi holds -ln(1 - tanh(u)^2), whose derivative is 2 tanh(u).
         let by_u = by_log_prob * 2.0 * a + (d_action_1[i] + d_action_2[i]) * (1.0 - a * a);
-        d_output[i] = by_u;
+        d_output[i] = if counts { by_u } else { 0.0 };
         let by_log_std = by_u * math::exp(log_std) * noise[i] - by_log_prob;
-        d_output[action.len() + i] = if given == log_std { by_log_std } else { 0.0 };
+        let moves = counts && given == log_std;
+        d_output[action.len() + i] = if moves { by_log_std } else { 0.0 };
     }
 }
 
-/// The temperature's loss `-ln(alpha) (log pi + target entropy)`.
+/// The temperature's loss `-ln(alpha) (log pi + target entropy)`, where a sample counts at all.
 pub fn temperature_loss(
     share: f32,
     target_entropy: f32,
+    weight: &[f32],
     log_alpha: &[f32],
     log_prob: &[f32],
     d_log_alpha: &mut [f32],
     alpha: &mut [f32],
     entropy: &mut [f32],
 ) {
-    d_log_alpha[0] = -share * (log_prob[0] + target_entropy);
+    let slope = -share * (log_prob[0] + target_entropy);
+    d_log_alpha[0] = if weight[0] > 0.0 { slope } else { 0.0 };
     alpha[0] = math::exp(log_alpha[0]);
     entropy[0] = -log_prob[0];
 }
@@ -155,14 +163,14 @@ row_functions! { "sac.cu" repeatable;
         reward, discount, weight, log_alpha, next_log_prob, next_q_1, next_q_2, q_1, q_2;
         d_q_1, d_q_2, loss, error
     );
-    ACTOR_LOSS = actor_loss(share; log_alpha, log_prob, q_1, q_2; d_q_1, d_q_2, loss);
+    ACTOR_LOSS = actor_loss(share; weight, log_alpha, log_prob, q_1, q_2; d_q_1, d_q_2, loss);
     ACTOR_GRADIENT = actor_gradient(
         share, log_std_min, log_std_max;
-        output, action, noise, log_alpha, d_action_1, d_action_2;
+        weight, output, action, noise, log_alpha, d_action_1, d_action_2;
         d_output
     );
     TEMPERATURE_LOSS = temperature_loss(
-        share, target_entropy; log_alpha, log_prob; d_log_alpha, alpha, entropy
+        share, target_entropy; weight, log_alpha, log_prob; d_log_alpha, alpha, entropy
     );
     ACT = act draw (log_std_min, log_std_max; output; wanted);
 }

@@ -83,11 +83,12 @@ __device__ inline void critic_loss(float share, WarpSlice<const float> reward,
 }
 
 // `E(alpha log pi - min Q)` over the allowed choices, and its derivatives by the logits.
-__device__ inline void actor_loss(float share, WarpSlice<const float> mask,
-                                  WarpSlice<const float> log_alpha, WarpSlice<const float> logits,
-                                  WarpSlice<const float> q_1, WarpSlice<const float> q_2,
-                                  WarpSlice<float> d_logits, WarpSlice<float> loss,
-                                  WarpSlice<float> entropy) {
+// 0 where a sample does not count at all.
+__device__ inline void actor_loss(float share, WarpSlice<const float> weight,
+                                  WarpSlice<const float> mask, WarpSlice<const float> log_alpha,
+                                  WarpSlice<const float> logits, WarpSlice<const float> q_1,
+                                  WarpSlice<const float> q_2, WarpSlice<float> d_logits,
+                                  WarpSlice<float> loss, WarpSlice<float> entropy) {
     float total = log_sum(logits, mask);
     float alpha = warp_exp(log_alpha[0]);
     float mean = 0.0f;
@@ -100,21 +101,47 @@ __device__ inline void actor_loss(float share, WarpSlice<const float> mask,
             surprise -= p * log_p;
         }
     }
+    bool counts = weight[0] > 0.0f;
     for (unsigned int i = 0u; i < logits.len; ++i) {
         float log_p = logits[i] - total;
         float cost = alpha * log_p - warp_min(q_1[i], q_2[i]);
         // The derivative of alpha log pi itself adds up to nothing.
-        d_logits[i] = mask[i] > 0.0f ? share * warp_exp(log_p) * (cost - mean) : 0.0f;
+        bool moves = counts && mask[i] > 0.0f;
+        d_logits[i] = moves ? share * warp_exp(log_p) * (cost - mean) : 0.0f;
     }
-    loss[0] = mean;
+    loss[0] = counts ? mean : 0.0f;
     entropy[0] = surprise;
 }
 
-// The temperature's loss `ln(alpha) (entropy - target entropy)`.
+// The temperature's loss `ln(alpha) (entropy - target entropy)`, where a sample counts at all.
 __device__ inline void temperature_loss(float share, float target_entropy,
+                                        WarpSlice<const float> weight,
                                         WarpSlice<const float> log_alpha,
                                         WarpSlice<const float> entropy,
                                         WarpSlice<float> d_log_alpha, WarpSlice<float> alpha) {
-    d_log_alpha[0] = share * (entropy[0] - target_entropy);
+    float slope = share * (entropy[0] - target_entropy);
+    d_log_alpha[0] = weight[0] > 0.0f ? slope : 0.0f;
+    alpha[0] = warp_exp(log_alpha[0]);
+}
+
+// The same with a share of the largest entropy that the allowed choices have, the logarithm of
+// their
+// number. That of all choices can be out of reach: the temperature would grow without end.
+__device__ inline void masked_temperature_loss(float share, float entropy_share,
+                                               WarpSlice<const float> weight,
+                                               WarpSlice<const float> mask,
+                                               WarpSlice<const float> log_alpha,
+                                               WarpSlice<const float> entropy,
+                                               WarpSlice<float> d_log_alpha,
+                                               WarpSlice<float> alpha) {
+    float n_allowed = 0.0f;
+    for (unsigned int i = 0u; i < mask.len; ++i) {
+        if (mask[i] > 0.0f) {
+            n_allowed += 1.0f;
+        }
+    }
+    float largest = warp_ln(warp_max(n_allowed, 1.0f));
+    float slope = share * (entropy[0] - entropy_share * largest);
+    d_log_alpha[0] = weight[0] > 0.0f ? slope : 0.0f;
     alpha[0] = warp_exp(log_alpha[0]);
 }

@@ -105,8 +105,11 @@ pub fn critic_loss(
 }
 
 /// `E(alpha log pi - min Q)` over the allowed choices, and its derivatives by the logits.
+///
+/// 0 where a sample does not count at all.
 pub fn actor_loss(
     share: f32,
+    weight: &[f32],
     mask: &[f32],
     log_alpha: &[f32],
     logits: &[f32],
@@ -128,26 +131,54 @@ pub fn actor_loss(
             surprise -= p * log_p;
         }
     }
+    let counts = weight[0] > 0.0;
     for i in 0..logits.len() {
         let log_p = logits[i] - total;
         let cost = alpha * log_p - math::min(q_1[i], q_2[i]);
         // The derivative of alpha log pi itself adds up to nothing.
-        d_logits[i] = if mask[i] > 0.0 { share * math::exp(log_p) * (cost - mean) } else { 0.0 };
+        let moves = counts && mask[i] > 0.0;
+        d_logits[i] = if moves { share * math::exp(log_p) * (cost - mean) } else { 0.0 };
     }
-    loss[0] = mean;
+    loss[0] = if counts { mean } else { 0.0 };
     entropy[0] = surprise;
 }
 
-/// The temperature's loss `ln(alpha) (entropy - target entropy)`.
+/// The temperature's loss `ln(alpha) (entropy - target entropy)`, where a sample counts at all.
 pub fn temperature_loss(
     share: f32,
     target_entropy: f32,
+    weight: &[f32],
     log_alpha: &[f32],
     entropy: &[f32],
     d_log_alpha: &mut [f32],
     alpha: &mut [f32],
 ) {
-    d_log_alpha[0] = share * (entropy[0] - target_entropy);
+    let slope = share * (entropy[0] - target_entropy);
+    d_log_alpha[0] = if weight[0] > 0.0 { slope } else { 0.0 };
+    alpha[0] = math::exp(log_alpha[0]);
+}
+
+/// The same with a share of the largest entropy that the allowed choices have, the logarithm of their
+/// number. That of all choices can be out of reach: the temperature would grow without end.
+pub fn masked_temperature_loss(
+    share: f32,
+    entropy_share: f32,
+    weight: &[f32],
+    mask: &[f32],
+    log_alpha: &[f32],
+    entropy: &[f32],
+    d_log_alpha: &mut [f32],
+    alpha: &mut [f32],
+) {
+    let mut n_allowed = 0.0;
+    for i in 0..mask.len() {
+        if mask[i] > 0.0 {
+            n_allowed += 1.0;
+        }
+    }
+    let largest = math::ln(math::max(n_allowed, 1.0));
+    let slope = share * (entropy[0] - entropy_share * largest);
+    d_log_alpha[0] = if weight[0] > 0.0 { slope } else { 0.0 };
     alpha[0] = math::exp(log_alpha[0]);
 }
 
@@ -160,9 +191,12 @@ row_functions! { "sac_discrete.cu";
         d_q_1, d_q_2, loss, error, value
     );
     ACTOR_LOSS = actor_loss(
-        share; mask, log_alpha, logits, q_1, q_2; d_logits, loss, entropy
+        share; weight, mask, log_alpha, logits, q_1, q_2; d_logits, loss, entropy
     );
     TEMPERATURE_LOSS = temperature_loss(
-        share, target_entropy; log_alpha, entropy; d_log_alpha, alpha
+        share, target_entropy; weight, log_alpha, entropy; d_log_alpha, alpha
+    );
+    MASKED_TEMPERATURE_LOSS = masked_temperature_loss(
+        share, entropy_share; weight, mask, log_alpha, entropy; d_log_alpha, alpha
     );
 }

@@ -94,16 +94,18 @@ __device__ inline void twin_critic_loss(float share, float value_min, float valu
     value[0] = mean(value_min, value_max, logits_1);
 }
 
-// The actor's loss, minus the mean value of its own action.
+// The actor's loss, minus the mean value of its own action, where a sample counts at all.
 __device__ inline void actor_loss(float share, float value_min, float value_max,
-                                  WarpSlice<const float> logits, WarpSlice<float> d_logits,
-                                  WarpSlice<float> loss) {
+                                  WarpSlice<const float> weight, WarpSlice<const float> logits,
+                                  WarpSlice<float> d_logits, WarpSlice<float> loss) {
     float apart = distance(value_min, value_max, logits.len);
     float total = log_sum(logits);
     float q = mean(value_min, value_max, logits);
+    bool counts = weight[0] > 0.0f;
     for (unsigned int i = 0u; i < logits.len; ++i) {
         float p = warp_exp(logits[i] - total);
-        d_logits[i] = share * p * (q - (value_min + apart * (float)i));
+        float slope = share * p * (q - (value_min + apart * (float)i));
+        d_logits[i] = counts ? slope : 0.0f;
     }
-    loss[0] = -q;
+    loss[0] = counts ? -q : 0.0f;
 }

@@ -113,11 +113,12 @@ pub fn twin_critic_loss(
     value[0] = mean(value_min, value_max, logits_1);
 }
 
-/// The actor's loss, minus the mean value of its own action.
+/// The actor's loss, minus the mean value of its own action, where a sample counts at all.
 pub fn actor_loss(
     share: f32,
     value_min: f32,
     value_max: f32,
+    weight: &[f32],
     logits: &[f32],
     d_logits: &mut [f32],
     loss: &mut [f32],
@@ -125,11 +126,13 @@ pub fn actor_loss(
     let apart = distance(value_min, value_max, logits.len());
     let total = log_sum(logits);
     let q = mean(value_min, value_max, logits);
+    let counts = weight[0] > 0.0;
     for i in 0..logits.len() {
         let p = math::exp(logits[i] - total);
-        d_logits[i] = share * p * (q - (value_min + apart * i as f32));
+        let slope = share * p * (q - (value_min + apart * i as f32));
+        d_logits[i] = if counts { slope } else { 0.0 };
     }
-    loss[0] = -q;
+    loss[0] = if counts { -q } else { 0.0 };
 }
 
 row_functions! { "value_distribution.cu";
@@ -138,5 +141,5 @@ row_functions! { "value_distribution.cu";
         reward, discount, weight, next_1, next_2, logits_1, logits_2;
         d_logits_1, d_logits_2, target, loss, error, value
     );
-    ACTOR_LOSS = actor_loss(share, value_min, value_max; logits; d_logits, loss);
+    ACTOR_LOSS = actor_loss(share, value_min, value_max; weight, logits; d_logits, loss);
 }

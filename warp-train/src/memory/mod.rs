@@ -12,4 +12,5 @@ pub(crate) use saved::{LARGEST, PRIORITY};
 
 pub use importance::{Importance, Odds};
 pub use replay::{Batch, Ring, RingShape, Sampling, Transition};
-pub(crate) use replay::{TERMINATED, TRUNCATED};
+pub(crate) use replay::{GOES_ON, TERMINATED, TRUNCATED};
+pub(crate) use saved::ENDS;

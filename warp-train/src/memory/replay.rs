@@ -9,7 +9,7 @@ use std::ops::Range;
 use warp_core::{Draw, Purpose};
 
 /// The episode goes on.
-const GOES_ON: u8 = 0;
+pub(crate) const GOES_ON: u8 = 0;
 /// The game is over: nothing follows.
 pub(crate) const TERMINATED: u8 = 1;
 /// A time limit cut the episode: its last observation has a value.

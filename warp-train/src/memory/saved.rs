@@ -4,7 +4,9 @@ use super::Ring;
 use super::replay::RingShape;
 use crate::model::{NamedBytes, NamedTensor};
 
-/// The array of priorities in a checkpoint.
+/// The array in a checkpoint that says how steps ended.
+pub(crate) const ENDS: &str = "replay.ends";
+/// The array of priorities there.
 pub(crate) const PRIORITY: &str = "replay.priority";
 /// The largest priority there.
 pub(crate) const LARGEST: &str = "replay.largest_priority";
@@ -86,7 +88,7 @@ impl Ring {
             to[..data.len()].copy_from_slice(data);
         }
         for (name, width, to) in [
-            ("replay.ends", 1, &mut self.ends),
+            (ENDS, 1, &mut self.ends),
             ("replay.alive", 1, &mut self.alive),
             ("replay.mask", mask, &mut self.mask),
             ("replay.next_mask", mask, &mut self.next_mask),

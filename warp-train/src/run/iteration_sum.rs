@@ -3,13 +3,58 @@
 use crate::algorithm::PolicyFigures;
 use crate::engine::StepRates;
 use crate::run::metrics::{EpisodeMetrics, IterationMetrics, MeanMinMax};
+use std::collections::BTreeMap;
 
 /// Iterations of one run since the last record.
 #[derive(Debug, Default)]
 pub(crate) struct IterationSum {
     open: Option<IterationMetrics>,
     n: u64,
+    /// By policy.
+    figures: BTreeMap<String, FigureSums>,
 }
+
+/// A policy's figures: an iteration need not have all of them, since an actor may learn in some alone.
+#[derive(Debug, Default)]
+struct FigureSums(Vec<FigureSum>);
+
+/// A figure in the iterations that had it.
+#[derive(Debug)]
+struct FigureSum {
+    name: &'static str,
+    sum: f64,
+    n: u64,
+}
+
+impl FigureSums {
+    /// Takes in an iteration's figures. A new one comes behind the one that is before it there.
+    fn add(&mut self, figures: &PolicyFigures) {
+        let mut place = 0;
+        for (name, figure) in figures.iter() {
+            let known = self.0.iter().position(|one| one.name == name);
+            place = known.unwrap_or(place);
+            if known.is_none() {
+                self.0.insert(place, FigureSum { name, sum: 0.0, n: 0 });
+            }
+            let FigureSum { sum, n, .. } = &mut self.0[place];
+            *sum = if name == LEARNING_RATE { figure } else { *sum + figure };
+            *n += 1;
+            place += 1;
+        }
+    }
+
+    /// Means, each over the iterations that had the figure; the last learning rate.
+    fn means(self) -> PolicyFigures {
+        let mean = |FigureSum { name, sum, n }| match name {
+            LEARNING_RATE => (name, sum),
+            _ => (name, sum / n as f64),
+        };
+        self.0.into_iter().map(mean).collect()
+    }
+}
+
+/// What is not averaged.
+const LEARNING_RATE: &str = "learning_rate";
 
 impl IterationSum {
     /// Whether there was none.
@@ -21,7 +66,7 @@ impl IterationSum {
     pub(crate) fn add(&mut self, metrics: &IterationMetrics) {
         let sum = self.open.get_or_insert_with(|| IterationMetrics {
             episodes: EpisodeMetrics { episodes: 0, ..metrics.episodes.clone() },
-            policy: metrics.policy.iter().map(|(name, of)| (name.clone(), zeros(of))).collect(),
+            policy: BTreeMap::new(),
             steps_per_second: StepRates::default(),
             evaluation: None,
             league: None,
@@ -30,11 +75,11 @@ impl IterationSum {
         (sum.iteration, sum.env_steps) = (metrics.iteration, metrics.env_steps);
         sum.agent_steps = metrics.agent_steps;
         merge_episodes(&mut sum.episodes, &metrics.episodes);
-        for (sum, figures) in sum.policy.values_mut().zip(metrics.policy.values()) {
-            sum.join(figures, |name, sum, figure| match name {
-                "learning_rate" => figure,
-                _ => sum + figure,
-            });
+        for (policy, figures) in &metrics.policy {
+            match self.figures.get_mut(policy) {
+                Some(sums) => sums.add(figures),
+                None => self.figures.entry(policy.clone()).or_default().add(figures),
+            }
         }
         sum.steps_per_second.join(&metrics.steps_per_second, |sum, rate| sum + 1.0 / rate);
         if metrics.evaluation.is_some() {
@@ -46,24 +91,18 @@ impl IterationSum {
         self.n += 1;
     }
 
-    /// What they come to: totals of episodes, means of figures, the learning rate and the evaluation of the
-    /// last one; nothing if there was none.
+    /// What they come to: totals of episodes, means of figures over the iterations that had them, the learning
+    /// rate and the evaluation of the last one; nothing if there was none.
     pub(crate) fn take(&mut self) -> Option<IterationMetrics> {
         let n = std::mem::take(&mut self.n) as f64;
         let mut sum = self.open.take()?;
-        for figures in sum.policy.values_mut() {
-            figures.change(|name, sum| if name == "learning_rate" { sum } else { sum / n });
-        }
+        let figures = std::mem::take(&mut self.figures).into_iter();
+        sum.policy = figures.map(|(policy, sums)| (policy, sums.means())).collect();
         // All iterations have the same number of steps.
         let rate = |sum: f64| if sum.is_finite() { n / sum } else { 0.0 };
         sum.steps_per_second.join(&StepRates::default(), |sum, _| rate(sum));
         Some(sum)
     }
-}
-
-/// A policy's figures, all zero.
-fn zeros(figures: &PolicyFigures) -> PolicyFigures {
-    figures.iter().map(|(figure, _)| (figure, 0.0)).collect()
 }
 
 fn merge_episodes(into: &mut EpisodeMetrics, from: &EpisodeMetrics) {
@@ -96,7 +135,6 @@ fn merge_episodes(into: &mut EpisodeMetrics, from: &EpisodeMetrics) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeMap;
 
     fn iteration(n: u64, episodes: u64, mean: f64) -> IterationMetrics {
         let spread =
@@ -139,6 +177,42 @@ mod tests {
         let rates = all.steps_per_second;
         assert!((rates.total - 30.0 / 3.85).abs() < 1e-12, "{rates:?}");
         assert_eq!((rates.learn, sum.take()), (0.0, None));
+    }
+
+    /// As with TD3, whose actor learns in every other update.
+    #[test]
+    fn a_figure_counts_in_the_iterations_that_have_it() {
+        let mut sum = IterationSum::default();
+        let with = |n: u64, figures: &[(&'static str, f64)]| {
+            let figures = figures.iter().copied().collect();
+            IterationMetrics {
+                policy: BTreeMap::from([("a".into(), figures)]),
+                ..iteration(n, 0, 1.0)
+            }
+        };
+        sum.add(&with(1, &[("learning_rate", 0.1), ("critic_loss", 1.0), ("q", 5.0)]));
+        sum.add(&with(
+            2,
+            &[("learning_rate", 0.2), ("critic_loss", 3.0), ("actor_loss", -8.0), ("q", 7.0)],
+        ));
+        sum.add(&with(3, &[("learning_rate", 0.3), ("critic_loss", 8.0), ("q", 9.0)]));
+        sum.add(&with(4, &[("learning_rate", 0.4), ("actor_loss", -6.0)]));
+        let all = sum.take().unwrap();
+        let expected =
+            [("learning_rate", 0.4), ("critic_loss", 4.0), ("actor_loss", -7.0), ("q", 7.0)];
+        assert_eq!(all.policy["a"], PolicyFigures::from_iter(expected));
+        // Nothing is left of them.
+        sum.add(&with(5, &[("q", 2.0)]));
+        assert_eq!(sum.take().unwrap().policy["a"], PolicyFigures::from_iter([("q", 2.0)]));
+    }
+
+    #[test]
+    fn a_policy_may_have_figures_later() {
+        let mut sum = IterationSum::default();
+        let first = IterationMetrics { policy: BTreeMap::new(), ..iteration(1, 0, 1.0) };
+        sum.add(&first);
+        sum.add(&iteration(2, 0, 3.0));
+        assert_eq!(sum.take().unwrap().policy["a"].get("loss"), Some(3.0));
     }
 
     #[test]

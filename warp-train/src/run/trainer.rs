@@ -91,6 +91,7 @@ impl Trainer {
         if learner.rollout_bytes() > 0 {
             check_memory(&config, registry, "num_envs or num_steps")?;
         }
+        config.check_samples()?;
         let options = VecOptions { threads, ..config.vec_options() };
         let mut envs = registry.get(&config.run.env_id)?.make(&config.env, &options)?;
         envs.sync()?;

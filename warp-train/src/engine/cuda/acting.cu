@@ -61,6 +61,27 @@ __device__ inline void send(const Memory& m, unsigned int tile, unsigned int mem
     });
 }
 
+// What a step ends: the episode of a replica, and how that of an agent, who may have left before.
+struct End {
+    bool of_replica;
+    unsigned char of_agent;
+};
+
+__device__ inline End end_of(const Memory& m, const Place& place) {
+    bool terminated = m.terminated[place.replica] != 0, truncated = m.truncated[place.replica] != 0;
+    const unsigned char* left = m.agent_terminated[place.group];
+    bool gone = left && left[place.row] != 0;
+    unsigned char of_agent = terminated || gone ? TERMINATED : truncated ? TRUNCATED : GOES_ON;
+    return {terminated || truncated, of_agent};
+}
+
+// All that is needed of a step that is not kept.
+__device__ inline void note_ends(const Memory& m, unsigned int tile, unsigned int member) {
+    each_number(tile, member, 1u, [&](unsigned int row, unsigned int) {
+        m.column[COLUMN_BEGINS][row] = end_of(m, place_of(row)).of_agent != GOES_ON ? 1.0f : 0.0f;
+    });
+}
+
 // Keeps what came of a step in the ring's place before the head.
 __device__ inline void store(const Memory& m, unsigned int tile, unsigned int member) {
     unsigned int head = m.counters[COUNTER_HEAD];
@@ -68,15 +89,12 @@ __device__ inline void store(const Memory& m, unsigned int tile, unsigned int me
     each_number(tile, member, OBS, [&](unsigned int row, unsigned int i) {
         Place place = place_of(row);
         unsigned long long at = step * N_ROWS + row, from = (unsigned long long)row * OBS + i;
-        bool terminated = m.terminated[place.replica] != 0, truncated = m.truncated[place.replica] != 0;
-        const unsigned char* left = m.agent_terminated[place.group];
-        bool gone = left && left[place.row] != 0;
-        bool over = terminated || truncated;
-        const float* next = over ? m.final_obs[place.group] : m.obs[place.group];
+        End end = end_of(m, place);
+        const float* next = end.of_replica ? m.final_obs[place.group] : m.obs[place.group];
         m.ring_obs[at * OBS + i] = m.column[COLUMN_ACTING_OBS][from];
         m.ring_next_obs[at * OBS + i] = next[place.row * OBS + i];
         if (i != 0) return;
-        unsigned char ends = terminated || gone ? TERMINATED : truncated ? TRUNCATED : GOES_ON;
+        unsigned char ends = end.of_agent;
         m.ring_reward[at] = m.reward[place.group][place.row];
         m.ring_ends[at] = ends;
         m.ring_alive[at] = m.alive_now[row];

@@ -106,7 +106,7 @@ pub fn times(config: &TrainConfig, envs: &[&mut CudaVecEnv]) -> Result<Vec<(Stri
     let acting = op::acting(&*algorithm, true)?;
     let updating = op::updating(&*algorithm, Variant(0), gpu.how())?;
     let fused = fuse(&updating, &plan);
-    let mut lists = vec![acting.clone(), gpu.how().storing(), fused.clone()];
+    let mut lists = vec![acting.clone(), gpu.how().storing(true), fused.clone()];
     lists.extend([acting, updating, fused].concat().into_iter().map(|op| vec![op]));
     gpu.prepare(&lists)?;
     let device = &gpu.kernels.device().clone();

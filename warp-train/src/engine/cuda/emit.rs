@@ -191,10 +191,11 @@ impl<'a> Emitter<'a> {
             Op::Raise => "        raise_largest(m);\n".into(),
             Op::Advance => "        m.counters[COUNTER_UPDATES] += 1u;\n".into(),
             Op::Count(OptimiserId(i)) => {
-                let rate = self.context.plan.optimisers[*i].learning_rate.0;
+                let optimiser = &self.context.plan.optimisers[*i];
+                let (rate, decay) = (optimiser.learning_rate.0, optimiser.descent.weight_decay);
                 format!(
                     "        begin_step(m.counters + COUNTER_STEPS + {i}, m.constants + 4 * {i}, \
-                     m.cells[{rate}], m.steps + {i});\n"
+                     m.cells[{rate}], {decay:?}, m.steps + {i});\n"
                 )
             }
             _ => String::new(),
@@ -209,6 +210,7 @@ impl<'a> Emitter<'a> {
             Op::Send => return "send(m, ".into(),
             Op::Store => return "store(m, ".into(),
             Op::StoreIfDrawn => return "store_if_drawn(m, ".into(),
+            Op::NoteEnds => return "note_ends(m, ".into(),
             Op::Sample if self.is_by_all(op) => return "sample_by_all(m, ".into(),
             Op::Sample => return "sample_tile(m, ".into(),
             _ => {}

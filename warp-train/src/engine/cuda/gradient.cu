@@ -7,8 +7,10 @@ struct DescentStep {
     float keep;
 };
 
-// Counts a step and works out its constants. `constants`: both decays, epsilon, and the largest norm.
-__device__ __noinline__ void begin_step(unsigned int* count, const double* constants, float rate, DescentStep* step) {
+// Counts a step and works out its constants. `constants`: both decays, epsilon, and the largest norm; `decay`: that of
+// weights.
+__device__ __noinline__ void begin_step(unsigned int* count, const double* constants, float rate, double decay,
+                                        DescentStep* step) {
     *count += 1u;
     double t = *count;
     step->blend_1 = (float)(1.0 - constants[0]);
@@ -17,7 +19,7 @@ __device__ __noinline__ void begin_step(unsigned int* count, const double* const
     step->step_size = RMSPROP ? rate : (float)((double)rate / (1.0 - pow(constants[0], t)));
     step->root_factor = RMSPROP ? 1.0f : (float)(1.0 / sqrt(1.0 - pow(constants[1], t)));
     step->epsilon = (float)constants[2];
-    step->keep = (float)(1.0 - (double)rate * WEIGHT_DECAY);
+    step->keep = (float)(1.0 - (double)rate * decay);
 }
 
 // Moves a parameter along its gradient. The root and the quotient are good to a few units in the last place, unlike
@@ -30,7 +32,7 @@ __device__ inline void descend(const DescentStep& step, float g, float& p, float
     float root, quotient;
     asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(root) : "f"(v));
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(quotient) : "f"(__fmaf_rn(root, step.root_factor, step.epsilon)));
-    if (WEIGHT_DECAY > 0.0) p *= step.keep;
+    if (DECAYS) p *= step.keep;
     p = __fmaf_rn(-step.step_size * (RMSPROP ? g : m), quotient, p);
 }
 

@@ -13,7 +13,7 @@ use crate::algorithm::{PolicyConfig, PolicyFigures, PolicyPlan};
 use crate::config::TrainConfig;
 use crate::engine::EngineState;
 use crate::engine::collectives::{AllGather, RankConnector};
-use crate::engine::off_policy::{load, planned, save};
+use crate::engine::off_policy::{planned, resumed, save};
 use crate::error::{Error, PolicyError, Result};
 use crate::model::LearnerState;
 use warp_data::cuda::DeviceArray;
@@ -77,7 +77,7 @@ impl Programs {
         }
         Ok(Self {
             acting,
-            storing: how.storing(),
+            storing: how.storing(kept),
             updating,
             stores,
             packing: layout.half.then(|| op::packing(plan)),
@@ -217,7 +217,7 @@ impl Member {
     /// A tensor that is missing, or of another shape.
     pub(crate) fn load(&mut self, states: &[LearnerState]) -> Result<()> {
         let own: Vec<EngineState> =
-            states.iter().map(|state| load(&self.policy.name, state)).collect();
+            states.iter().map(|state| resumed(&self.policy, state)).collect();
         self.engine.load(&own)?;
         // Runs side by side have made as many.
         self.updates = own.first().map_or(0, |state| state.updates);

@@ -21,6 +21,8 @@ pub(super) enum Op {
     Store,
     /// The same by every block that needs the step at once, and by the last block.
     StoreIfDrawn,
+    /// Notes whose episodes end with a step that is not kept.
+    NoteEnds,
     /// Gives a stored step its priorities.
     Admit,
     /// Picks a batch by priorities.
@@ -124,7 +126,7 @@ impl Op {
     pub(super) fn reach(&self, plan: &Plan) -> Reach {
         let rows_of = |column: ColumnId| Reach::Rows(plan.columns[column.0].rows);
         match self {
-            Self::Look | Self::Send | Self::Store => Reach::Rows(RowsOf::Acting),
+            Self::Look | Self::Send | Self::Store | Self::NoteEnds => Reach::Rows(RowsOf::Acting),
             Self::Sample | Self::StoreIfDrawn => Reach::Rows(RowsOf::Batch),
             Self::Forward(passes, _) | Self::Deltas(passes, _) => {
                 rows_of(plan.passes[passes[0].0].output)
@@ -207,6 +209,10 @@ impl Op {
                 reads.extend(columns(&[acting.obs, acting.action]));
                 reads.extend(mask(acting.mask));
                 writes.extend([Thing::Ring, Thing::Column(acting.begins)]);
+            }
+            Self::NoteEnds => {
+                reads.push(Thing::World);
+                writes.push(Thing::Column(acting.begins));
             }
             Self::Sample => {
                 reads.extend([Thing::Ring, Thing::RingPlace, Thing::Updates, Thing::Picked]);
@@ -370,9 +376,12 @@ impl How {
         self.ranks.then_some(Op::Exchange(told))
     }
 
-    /// The work of keeping what came of a step.
-    pub(super) fn storing(self) -> Vec<Op> {
-        [Op::Store].into_iter().chain(self.prioritised.then_some(Op::Admit)).collect()
+    /// The work of keeping what came of a step, or of not doing so.
+    pub(super) fn storing(self, kept: bool) -> Vec<Op> {
+        match kept {
+            true => [Op::Store].into_iter().chain(self.prioritised.then_some(Op::Admit)).collect(),
+            false => vec![Op::NoteEnds],
+        }
     }
 
     /// The work at the end of an update.

@@ -227,7 +227,7 @@ mod tests {
         let prioritised = How { prioritised: true, ..How::default() };
         assert_eq!(
             told(&format!("{sac}\nprioritised = true"), prioritised),
-            [vec![Told::Odds, temperature], vec![critics, Told::Largest], vec![actor], vec![]]
+            [vec![Told::Odds], vec![critics, temperature, Told::Largest], vec![actor], vec![]]
         );
         let dqn = "env_id = \"cartpole\"\nalgorithm = \"dqn\"";
         assert_eq!(told(dqn, How { shared: true, ..How::default() }), [vec![critics], vec![]]);

@@ -261,7 +261,8 @@ impl ProgramContext<'_> {
         // The same for all optimisers of a policy.
         let descent = plan.optimisers.first().map(|one| one.descent).unwrap_or_default();
         define("RMSPROP", &u8::from(descent.rule == UpdateRule::RmsProp));
-        define("WEIGHT_DECAY", &format!("{:?}", descent.weight_decay));
+        let decays = plan.optimisers.iter().any(|one| one.descent.weight_decay > 0.0);
+        define("DECAYS", &u8::from(decays));
         for (i, name) in COUNTERS.iter().enumerate() {
             define(&format!("COUNTER_{name}"), &i);
         }

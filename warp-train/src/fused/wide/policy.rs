@@ -108,13 +108,7 @@ impl WidePolicy {
         let WideText { network, path, general, towers, rollout } = text;
         let multiprocessors = kernels.device().info().n_multiprocessors as usize;
         let sizes = Sizes::new(config, &plan, &network, &path, multiprocessors);
-        if sizes.cells > u32::MAX as usize {
-            return Err(Error::Invalid(format!(
-                "policy \"{}\" has {} samples in a rollout, but they are numbered with 32 bits; lower \
-                 num_envs or num_steps",
-                plan.name, sizes.cells
-            )));
-        }
+        config.check_samples()?;
         let modules = compile(kernels, &general, Build::Parity)?;
         let module = &modules[0];
         let norms = norms(kernels.device(), module, &network, &path, &sizes)?;

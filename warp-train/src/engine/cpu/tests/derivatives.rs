@@ -71,6 +71,7 @@ fn an_actor_of_sac_has_the_slope_of_its_loss() {
             share,
             bounds[0],
             bounds[1],
+            &[1.0],
             &output,
             &action,
             &noise,
@@ -134,6 +135,7 @@ fn an_actor_of_choices_has_the_slope_of_its_loss() {
             let Costs { mut slopes, mut loss } = Costs::default();
             sac_discrete::actor_loss(
                 1.0,
+                &[1.0],
                 &mask,
                 &[log_alpha],
                 logits,
@@ -148,6 +150,44 @@ fn an_actor_of_choices_has_the_slope_of_its_loss() {
         let Costs { slopes, .. } = at(&logits);
         assert!(slopes.iter().zip(mask).all(|(slope, allowed)| allowed > 0.0 || *slope == 0.0));
         expect(logits, &slopes, |logits| f64::from(at(logits).loss[0]));
+    }
+}
+
+/// At the largest entropy that the allowed choices have, a temperature falls; where there is no choice, it stays.
+#[test]
+fn a_temperature_of_choices_has_a_target_within_reach() {
+    let (share, entropy_share) = (0.5, 0.98);
+    for n_allowed in 1..=4 {
+        let mask: [f32; 4] = std::array::from_fn(|i| f32::from(u8::from(i < n_allowed)));
+        let (mut slopes, mut entropy, mut slope, mut alpha) = ([0.0; 4], [0.0], [0.0], [0.0]);
+        let [logits, q] = [[0.25; 4], [0.0; 4]];
+        let mut loss = [0.0];
+        sac_discrete::actor_loss(
+            share,
+            &[1.0],
+            &mask,
+            &[0.5],
+            &logits,
+            &q,
+            &q,
+            &mut slopes,
+            &mut loss,
+            &mut entropy,
+        );
+        sac_discrete::masked_temperature_loss(
+            share,
+            entropy_share,
+            &[1.0],
+            &mask,
+            &[0.5],
+            &entropy,
+            &mut slope,
+            &mut alpha,
+        );
+        let expected = 0.5 * 0.02 * (n_allowed as f32).ln();
+        assert!((slope[0] - expected).abs() < 1e-6, "{n_allowed}: {slope:?}, not {expected}");
+        assert!(n_allowed > 1 || slope[0] == 0.0);
+        assert!((alpha[0] - 0.5_f32.exp()).abs() < 1e-6);
     }
 }
 

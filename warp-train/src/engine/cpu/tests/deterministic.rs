@@ -68,3 +68,11 @@ fn other_optimisers_and_weight_decay_follow_their_formulas() {
     ddpg("weight_decay = 0.3");
     td3("optimiser = \"rmsprop\"\nadam_eps = 0.01\nweight_decay = 0.3\nmax_grad_norm = 0.05");
 }
+
+#[test]
+fn samples_of_agents_that_left_count_for_nothing() {
+    let atoms = "algorithm = \"td3\"\natoms = 5\nvalue_min = -3.0\nvalue_max = 3.0";
+    for keys in ["algorithm = \"ddpg\"", "algorithm = \"td3\"", atoms] {
+        Fixture::follows_few(&arm(), keys);
+    }
+}

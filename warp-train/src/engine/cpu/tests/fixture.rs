@@ -68,8 +68,23 @@ impl Fixture {
         Self::of_shards(spec, keys, 1)
     }
 
+    /// Follows updates where most agents have left the game: for some samples, no try finds one that has not.
+    pub(super) fn follows_few(spec: &EnvSpec, keys: &str) {
+        let mut fixture = Self::empty(spec, &format!("batch_size = 60\n{keys}"), 1);
+        fixture.fill(spec, 0.1);
+        fixture.follows(4);
+        let weights = fixture.column("weight").concat();
+        assert!(weights.contains(&0.0) && weights.contains(&1.0), "{weights:?}");
+    }
+
     /// The same with a memory of so many shards.
     pub(super) fn of_shards(spec: &EnvSpec, keys: &str, shards: usize) -> Self {
+        let mut fixture = Self::empty(spec, keys, shards);
+        fixture.fill(spec, 0.9);
+        fixture
+    }
+
+    fn empty(spec: &EnvSpec, keys: &str, shards: usize) -> Self {
         let mut table: Table = KEYS.parse().unwrap();
         table.extend(keys.parse::<Table>().unwrap());
         let algorithms = Algorithms::of(&warp_func::Registry::new());
@@ -90,14 +105,18 @@ impl Fixture {
         let shards = Shards { first: 0, here: shards, total: shards };
         let sharing = Sharing { shards, ..Sharing::default() };
         let engine = CpuEngine::new(plan, place, &sharing, policy.config.activation, 2).unwrap();
-        let mut fixture = Self { policy, algorithm, engine };
+        Self { policy, algorithm, engine }
+    }
+
+    /// Fills the memory; `in_game` is the share of agents that have not left.
+    fn fill(&mut self, spec: &EnvSpec, in_game: f64) {
         let rng = &mut StdRng::seed_from_u64(5);
-        (0..STEPS).for_each(|_| fixture.store(n_rows, spec, rng));
-        fixture
+        (0..STEPS).for_each(|_| self.store(spec, in_game, rng));
     }
 
     /// Stores a random step of all rows; some episodes end, some agents have left.
-    fn store(&mut self, n_rows: usize, spec: &EnvSpec, rng: &mut StdRng) {
+    fn store(&mut self, spec: &EnvSpec, in_game: f64, rng: &mut StdRng) {
+        let n_rows = REPLICAS * AGENTS;
         let n_choices = spec.groups[0].action.head_sizes().first().copied().unwrap_or(0);
         let masked = spec.groups[0].mask_width() > 0;
         let mut random =
@@ -116,7 +135,7 @@ impl Fixture {
         };
         let end = |number| [TERMINATED, TRUNCATED, 0, 0, 0][number];
         let ends: Vec<u8> = (0..n_rows).map(|_| end(rng.random_range(0..5))).collect();
-        let alive: Vec<u8> = (0..n_rows).map(|_| u8::from(rng.random_bool(0.9))).collect();
+        let alive: Vec<u8> = (0..n_rows).map(|_| u8::from(rng.random_bool(in_game))).collect();
         self.engine.memory_mut().store(&Transition {
             obs: &obs,
             action: &action,

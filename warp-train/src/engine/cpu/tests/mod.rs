@@ -4,6 +4,7 @@
 //! function of their parameters, central differences, and Adam and Polyak's averages by their formulas. What
 //! is drawn, the batch and the noise, is given to it.
 
+mod counts;
 mod derivatives;
 mod deterministic;
 mod dqn;

@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 
 /// How far a parameter is moved for its difference: relu's bends are seldom within it.
 const REACH: f64 = 1e-6;
-/// How much a moment may differ, as a share of itself and of the largest of its model.
-const OF_ITSELF: f64 = 1e-5;
+/// How much a moment may differ, as a share of itself and of the largest of its model. A temperature's is a mean of
+/// hundredths by which entropies of about 1 differ from their targets: f32 knows five of its digits.
+const OF_ITSELF: f64 = 3e-5;
 const OF_LARGEST: f64 = 1e-6;
 /// How much a parameter may differ, as a share of the learning rate.
 const OF_RATE: f64 = 1e-4;
@@ -88,7 +89,9 @@ impl Reference {
         let n_steps = self.n_steps.get_mut(optimiser).unwrap();
         *n_steps += 1;
         let (rate, epsilon) = (self.keys.learning_rate.at(0), self.keys.adam_eps);
-        let (decay, is_adam) = (self.keys.weight_decay, self.keys.optimiser == UpdateRule::Adam);
+        // A temperature is no weight.
+        let decay = if optimiser == "temperature" { 0.0 } else { self.keys.weight_decay };
+        let is_adam = self.keys.optimiser == UpdateRule::Adam;
         let [correction_1, correction_2] = [0.9_f64, 0.999].map(|b| 1.0 - b.powf(*n_steps as f64));
         for (model, gradient) in models.iter().zip(gradients) {
             let Moments { first, second } = self.moments.get_mut(*model).unwrap();

@@ -37,3 +37,13 @@ fn a_batch_may_take_several_tiles() {
 fn samples_may_have_weights() {
     check("prioritised = true");
 }
+
+#[test]
+fn weights_decay_and_the_temperature_does_not() {
+    check("weight_decay = 0.3\nalpha_start = 2.0");
+}
+
+#[test]
+fn samples_of_agents_that_left_count_for_nothing() {
+    Fixture::follows_few(&arm(), "algorithm = \"sac\"");
+}

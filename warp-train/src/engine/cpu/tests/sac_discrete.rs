@@ -34,3 +34,15 @@ fn the_gradient_may_be_clipped() {
 fn samples_may_have_weights() {
     check(&masked_choices(), "prioritised = true\nbatch_size = 40");
 }
+
+#[test]
+fn weights_decay_and_the_temperature_does_not() {
+    check(&choices(), "weight_decay = 0.3\nalpha_start = 2.0");
+}
+
+#[test]
+fn samples_of_agents_that_left_count_for_nothing() {
+    for spec in [choices(), masked_choices()] {
+        Fixture::follows_few(&spec, "algorithm = \"sac\"");
+    }
+}

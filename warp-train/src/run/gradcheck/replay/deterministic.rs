@@ -59,7 +59,7 @@ fn squares(networks: &Networks, critics: &[&str], row: &Row, target: f64) -> f64
 
 /// The actor climbs the values that `critic` gives its actions.
 fn climb(networks: &Networks, critic: &str, row: &Row) -> f64 {
-    -value(networks, critic, &row.obs, &action(networks, "actor", &row.obs))
+    -row.counts() * value(networks, critic, &row.obs, &action(networks, "actor", &row.obs))
 }
 
 /// What the target's actor does next, with the noise that was drawn.

@@ -25,6 +25,13 @@ pub(crate) struct Row {
     pub(crate) next_noise: Vec<f64>,
 }
 
+impl Row {
+    /// 1, or 0 where the agent had left: what losses count for that know no weights of samples.
+    pub(crate) fn counts(&self) -> f64 {
+        f64::from(u8::from(self.weight > 0.0))
+    }
+}
+
 /// What one optimiser makes smaller: the mean of a loss over the rows of a batch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Objective {

@@ -26,7 +26,8 @@ pub(crate) static OBJECTIVES: [Objective; 3] = [
         given: |keys, networks, _| vec![alpha(keys, networks)],
         loss: |keys, networks, row, alpha| {
             let drawn = draw(keys, networks, &row.obs, &row.noise);
-            alpha[0] * drawn.log_prob - value(networks, "", &row.obs, &drawn.action)
+            let q = value(networks, "", &row.obs, &drawn.action);
+            row.counts() * (alpha[0] * drawn.log_prob - q)
         },
     },
     // Equation 18 with ln(alpha) in alpha's place, as the authors' code has it.
@@ -34,7 +35,7 @@ pub(crate) static OBJECTIVES: [Objective; 3] = [
         given: |keys, networks, row| vec![-draw(keys, networks, &row.obs, &row.noise).log_prob],
         loss: |keys, networks, row, entropy| {
             let aim = keys.target_entropy.unwrap_or(-(row.action.len() as f64));
-            log_alpha(networks) * (entropy[0] - aim)
+            row.counts() * log_alpha(networks) * (entropy[0] - aim)
         },
         ..TEMPERATURE
     },

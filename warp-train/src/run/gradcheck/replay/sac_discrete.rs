@@ -26,17 +26,19 @@ pub(crate) static OBJECTIVES: [Objective; 3] = [
         loss: |_, networks, row, alpha| {
             let q = values(networks, "", &row.obs);
             let p = probabilities(networks, &row.obs, &row.mask);
-            expectation(&p, |choice, log_p| alpha[0] * log_p - q[choice])
+            row.counts() * expectation(&p, |choice, log_p| alpha[0] * log_p - q[choice])
         },
     },
-    // Equation 11 with ln(alpha) in alpha's place; probabilities are those of before.
+    // Equation 11 with ln(alpha) in alpha's place; probabilities are those of before. The largest entropy is that of
+    // the choices that are allowed.
     Objective {
         given: |keys, networks, row| {
             let p = probabilities(networks, &row.obs, &row.mask);
-            let aim = keys.target_entropy.unwrap_or(0.98 * (p.len() as f64).ln());
+            let n_allowed = p.iter().filter(|p| **p > 0.0).count();
+            let aim = keys.target_entropy.unwrap_or(0.98 * (n_allowed as f64).ln());
             vec![expectation(&p, |_, log_p| -(log_p + aim))]
         },
-        loss: |_, networks, _, beyond| log_alpha(networks) * beyond[0],
+        loss: |_, networks, row, beyond| row.counts() * log_alpha(networks) * beyond[0],
         ..TEMPERATURE
     },
 ];

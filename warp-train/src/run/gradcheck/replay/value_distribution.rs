@@ -24,7 +24,7 @@ pub(crate) static TD3: [Objective; 2] = [
     Objective {
         loss: |keys, networks, row, _| {
             let input = [&row.obs[..], &action(networks, "actor", &row.obs)].concat();
-            -Distribution::of(keys, networks, "critic_1", &input).mean()
+            -row.counts() * Distribution::of(keys, networks, "critic_1", &input).mean()
         },
         ..ACTOR
     },
