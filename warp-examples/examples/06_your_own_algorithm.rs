@@ -81,13 +81,13 @@ impl OnPolicyAlgorithm for PpoKl {
     }
 
     fn update(&self, engine: &mut dyn OnPolicyEngine) -> Result<()> {
-        engine.estimate()?;
+        engine.compute_advantages()?;
         for epoch in 0..self.keys.n_epochs as usize {
             engine.shuffle(epoch)?;
-            for minibatch in engine.cut(self.keys.n_minibatches as usize) {
-                engine.gather(minibatch)?;
-                engine.gradient()?;
-                engine.step()?;
+            for minibatch in engine.split_into_minibatches(self.keys.n_minibatches as usize) {
+                engine.load_minibatch(minibatch)?;
+                engine.compute_gradient()?;
+                engine.optimiser_step()?;
             }
         }
         Ok(())

@@ -31,11 +31,11 @@ impl OnPolicyAlgorithm for A2c {
     }
 
     fn update(&self, engine: &mut dyn OnPolicyEngine) -> Result<()> {
-        engine.estimate()?;
-        for minibatch in engine.cut(1) {
-            engine.gather(minibatch)?;
-            engine.gradient()?;
-            engine.step()?;
+        engine.compute_advantages()?;
+        for minibatch in engine.split_into_minibatches(1) {
+            engine.load_minibatch(minibatch)?;
+            engine.compute_gradient()?;
+            engine.optimiser_step()?;
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Two critics and their targets, of which the smaller value counts (Fujimoto et al., 2018).
 
-use super::draft::Draft;
+use super::plan_builder::PlanBuilder;
 use super::{ColumnId, ModelId, PassId};
 use crate::model::Perceptron;
 
@@ -17,7 +17,7 @@ pub(super) struct TwinCritics {
 
 impl TwinCritics {
     pub(super) fn plan(
-        d: &mut Draft,
+        d: &mut PlanBuilder,
         network: &Perceptron,
         now: &[ColumnId],
         next: &[ColumnId],
@@ -43,17 +43,17 @@ impl TwinCritics {
     }
 
     /// Values on the batch.
-    pub(super) fn q(&self, d: &Draft) -> [ColumnId; 2] {
+    pub(super) fn q(&self, d: &PlanBuilder) -> [ColumnId; 2] {
         self.now.map(|pass| d.output(pass))
     }
 
     /// Where the losses' derivatives by them go.
-    pub(super) fn d_q(&self, d: &Draft) -> [ColumnId; 2] {
+    pub(super) fn d_q(&self, d: &PlanBuilder) -> [ColumnId; 2] {
         self.now.map(|pass| d.d_output(pass))
     }
 
     /// The targets' values of what follows.
-    pub(super) fn next_q(&self, d: &Draft) -> [ColumnId; 2] {
+    pub(super) fn next_q(&self, d: &PlanBuilder) -> [ColumnId; 2] {
         self.next.map(|pass| d.output(pass))
     }
 }

@@ -2,7 +2,7 @@
 //! the actor climbs, and targets of both.
 
 use super::deterministic::Actor;
-use super::draft::Draft;
+use super::plan_builder::PlanBuilder;
 use super::{Algorithm, CellId, Engine, FigureId, Gradients, Greedy, ModelId};
 use super::{OptimiserId, PassId, Plan, RowsId, RowsOf, Variant};
 use crate::algorithm::PolicyPlan;
@@ -32,13 +32,13 @@ impl Ddpg {
     /// Declares DDPG for a policy.
     ///
     /// # Errors
-    /// Actions that are no box.
+    /// The action space is not a `Box`.
     pub fn plan(policy: &PolicyPlan, spec: &EnvSpec) -> Result<(Plan, Self)> {
-        let mut d = Draft::default();
+        let mut d = PlanBuilder::default();
         let common = d.common(policy, spec)?;
         let (replay, share, dim) = (common.replay, common.share, common.action_width);
         let actor = Actor::plan(&mut d, policy, spec, &common)?;
-        let network = Draft::perceptron(policy, common.obs_width + dim, 1);
+        let network = PlanBuilder::perceptron(policy, common.obs_width + dim, 1);
         let critic_model = d.model("critic", network);
         let critic_target = d.target(critic_model);
 
@@ -128,7 +128,7 @@ impl Algorithm for Ddpg {
         engine.backward(&[self.actor.pass], Gradients::OfParameters)?;
         engine.step(self.actor_step)?;
 
-        engine.blend(&self.targets, self.tau)?;
+        engine.polyak_update(&self.targets, self.tau)?;
         engine.figures(&self.figures)
     }
 }

@@ -1,6 +1,6 @@
 //! What DDPG and TD3 have in common: an actor whose actions are tanh of what it gives, and noise.
 
-use super::draft::{Common, Draft};
+use super::plan_builder::{Common, PlanBuilder};
 use super::{ColumnId, Engine, ModelId, PassId, RowsId, RowsOf, noise};
 use crate::algorithm::PolicyPlan;
 use crate::error::Result;
@@ -26,13 +26,13 @@ pub(super) struct Actor {
 
 impl Actor {
     pub(super) fn plan(
-        d: &mut Draft,
+        d: &mut PlanBuilder,
         policy: &PolicyPlan,
         spec: &EnvSpec,
         common: &Common,
     ) -> Result<Self> {
         let (acting, replay, dim) = (common.acting, common.replay, common.action_width);
-        let model = d.model("actor", Draft::perceptron(policy, common.obs_width, dim));
+        let model = d.model("actor", PlanBuilder::perceptron(policy, common.obs_width, dim));
         let target = d.target(model);
         let acts = d.pass("output_acting", model, &[acting.obs]);
         let wanted = d.column("wanted", RowsOf::Acting, dim);

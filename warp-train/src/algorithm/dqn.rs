@@ -1,7 +1,7 @@
 //! Deep Q-network (Mnih et al., 2015), with a double network's choice (van Hasselt et al., 2016) and
 //! duelling values (Wang et al., 2016) as keys.
 
-use super::draft::Draft;
+use super::plan_builder::PlanBuilder;
 use super::{Algorithm, CellId, ColumnId, Engine, FigureId, Gradients, Greedy, ModelId};
 use super::{OptimiserId, PassId, Plan, RowsId, RowsOf, Variant};
 use crate::algorithm::PolicyPlan;
@@ -41,7 +41,7 @@ struct Values {
 }
 
 impl Values {
-    fn plan(d: &mut Draft, name: &str, pass: PassId, duel: Option<(RowsOf, usize)>) -> Self {
+    fn plan(d: &mut PlanBuilder, name: &str, pass: PassId, duel: Option<(RowsOf, usize)>) -> Self {
         let Some((rows, n)) = duel else { return Self { pass, duel: None, q: d.output(pass) } };
         let q = d.column(name, rows, n);
         Self { pass, duel: Some(d.rows(&DUEL, &[], &[d.output(pass)], &[q])), q }
@@ -52,15 +52,15 @@ impl Dqn {
     /// Declares DQN for a policy.
     ///
     /// # Errors
-    /// Actions that are not one of some choices.
+    /// The action space is not `Discrete`.
     pub fn plan(policy: &PolicyPlan, spec: &EnvSpec) -> Result<(Plan, Self)> {
         let keys = &policy.config;
-        let mut d = Draft::default();
+        let mut d = PlanBuilder::default();
         let common = d.common(policy, spec)?;
         let (acting, replay, allowed) = (common.acting, common.replay, common.allowed);
-        let n = Draft::choices(policy, spec, &common)?;
+        let n = PlanBuilder::choices(policy, spec, &common)?;
         let width = n + usize::from(keys.dueling);
-        let model = d.model("q", Draft::perceptron(policy, common.obs_width, width));
+        let model = d.model("q", PlanBuilder::perceptron(policy, common.obs_width, width));
         let target = d.target(model);
         let duel = |rows| keys.dueling.then_some((rows, n));
 
@@ -157,7 +157,7 @@ impl Algorithm for Dqn {
         engine.backward(&[self.q.pass], Gradients::OfParameters)?;
         engine.step(self.step)?;
         if variant == NETWORK_AND_TARGET {
-            engine.blend(&[self.target], self.tau)?;
+            engine.polyak_update(&[self.target], self.tau)?;
         }
         engine.figures(&self.figures)
     }

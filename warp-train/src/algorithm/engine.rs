@@ -49,7 +49,7 @@ pub trait Engine: Send {
     ///
     /// # Errors
     /// As [`Engine::sample`].
-    fn blend(&mut self, targets: &[ModelId], tau: CellId) -> Result<()>;
+    fn polyak_update(&mut self, targets: &[ModelId], tau: CellId) -> Result<()>;
 
     /// Takes the means of figures' columns.
     ///

@@ -1,6 +1,6 @@
 //! Exploration within a box: noise on the action that a policy wants.
 
-use super::draft::{Common, Draft};
+use super::plan_builder::{Common, PlanBuilder};
 use super::{ColumnId, RowsId};
 use crate::algorithm::{Noise, PolicyPlan};
 use crate::error::Result;
@@ -9,7 +9,7 @@ use warp_core::EnvSpec;
 
 /// What makes of `wanted`, acting `[dim]`, what is done and sent.
 pub(super) fn explore(
-    d: &mut Draft,
+    d: &mut PlanBuilder,
     policy: &PolicyPlan,
     spec: &EnvSpec,
     common: &Common,

@@ -7,9 +7,9 @@ use std::ops::Range;
 
 /// An actor-critic that learns from each rollout by itself, as a schedule that never sees a number.
 pub trait OnPolicyAlgorithm: Send + Debug {
-    /// What is descended after `env_steps` environment steps: the same functions, whatever the step, whose cells may
-    /// differ; where clip_coef is no schedule, kernels on a GPU have those of step 0. The weights of the value's part and of the entropy are keys of
-    /// every such policy.
+    /// The loss after `env_steps` environment steps. Its functions are always the same; only its cells may change, and
+    /// unless `clip_coef` is a schedule, GPU kernels use the values of step 0. The engine applies `vf_coef` and
+    /// `ent_coef`.
     fn objective(&self, env_steps: u64) -> Objective;
 
     /// How advantages and value targets are estimated.
@@ -35,46 +35,46 @@ pub enum Advantages {
 
 /// A rollout and the policy that learns from it, on one device.
 pub trait OnPolicyEngine {
-    /// Estimates the advantages and value targets of all samples.
+    /// Computes the advantages and value targets of all samples.
     ///
     /// # Errors
     /// A device that failed; so for all functions of an engine.
-    fn estimate(&mut self) -> Result<()>;
+    fn compute_advantages(&mut self) -> Result<()>;
 
     /// Puts the samples in an order of epoch number `epoch`.
     ///
     /// # Errors
-    /// As [`OnPolicyEngine::estimate`].
+    /// As [`OnPolicyEngine::compute_advantages`].
     fn shuffle(&mut self, epoch: usize) -> Result<()>;
 
-    /// Cuts the samples into `n` minibatches; into fewer if there are not as many samples.
-    fn cut(&mut self, n: usize) -> Range<usize>;
+    /// Splits the samples into `n` minibatches; into fewer if there are not as many samples.
+    fn split_into_minibatches(&mut self, n: usize) -> Range<usize>;
 
-    /// Gathers a minibatch of the last cut; its advantages are brought to mean 0 and standard deviation 1 if the key
+    /// Loads a minibatch of the last split; its advantages are brought to mean 0 and standard deviation 1 if the key
     /// `norm_adv` says so.
     ///
     /// # Errors
-    /// As [`OnPolicyEngine::estimate`].
-    fn gather(&mut self, minibatch: usize) -> Result<()>;
+    /// As [`OnPolicyEngine::compute_advantages`].
+    fn load_minibatch(&mut self, minibatch: usize) -> Result<()>;
 
     /// Computes the objective over the minibatch, and its gradient.
     ///
     /// # Errors
-    /// As [`OnPolicyEngine::estimate`].
-    fn gradient(&mut self) -> Result<()>;
+    /// As [`OnPolicyEngine::compute_advantages`].
+    fn compute_gradient(&mut self) -> Result<()>;
 
     /// Takes a step of the optimiser along the gradient.
     ///
     /// # Errors
     /// A gradient that is not finite.
-    fn step(&mut self) -> Result<()>;
+    fn optimiser_step(&mut self) -> Result<()>;
 
     /// Whether the policy may go through the samples again: false once it has moved, in the mean over the steps
     /// since this was last asked, further than the key `target_kl` says.
     ///
     /// # Errors
-    /// As [`OnPolicyEngine::estimate`].
-    fn may_go_on(&mut self) -> Result<bool> {
+    /// As [`OnPolicyEngine::compute_advantages`].
+    fn within_target_kl(&mut self) -> Result<bool> {
         Ok(true)
     }
 }

@@ -1,7 +1,9 @@
 //! A policy with its algorithm and the agents that it acts for.
 
 use crate::algorithm::PolicyConfig;
-use crate::algorithm::{Advantages, AgentRange, Entry, Learns, OnPolicyAlgorithm, Passes};
+use crate::algorithm::{
+    Advantages, AgentRange, Entry, Learns, MinibatchSchedule, OnPolicyAlgorithm,
+};
 use crate::error::{Error, Result, of_policy};
 use crate::loss::{Objective, Part};
 use crate::model::NetworkConfig;
@@ -105,9 +107,9 @@ impl PolicyPlan {
 
     /// How often kernels go through each rollout, and in how many parts.
     #[cfg(feature = "cuda")]
-    pub(crate) fn passes(&self) -> Passes {
+    pub(crate) fn passes(&self) -> MinibatchSchedule {
         let passes = self.rollouts.as_ref().and_then(|rollouts| rollouts.passes);
-        passes.unwrap_or(Passes::ONE)
+        passes.unwrap_or(MinibatchSchedule::ONE)
     }
 
     /// Steps of the optimiser in an iteration, as far as that is known before; 0 where the policy does not learn, or
@@ -192,7 +194,7 @@ pub(crate) struct Rollouts {
     pub(crate) objective: Objective,
     pub(crate) advantages: Advantages,
     /// Its schedule, if it is of the kind that kernels know.
-    pub(crate) passes: Option<Passes>,
+    pub(crate) passes: Option<MinibatchSchedule>,
 }
 
 impl Rollouts {
@@ -203,7 +205,7 @@ impl Rollouts {
         let algorithm = plan.on_policy(spec)?;
         let (objective, advantages) = (algorithm.objective(0), algorithm.advantages());
         objective.check().map_err(of_policy(&plan.name))?;
-        Ok(Some(Self { objective, advantages, passes: Passes::of(&*algorithm)? }))
+        Ok(Some(Self { objective, advantages, passes: MinibatchSchedule::of(&*algorithm)? }))
     }
 }
 

@@ -36,15 +36,15 @@ impl OnPolicyAlgorithm for Ppo {
     }
 
     fn update(&self, engine: &mut dyn OnPolicyEngine) -> Result<()> {
-        engine.estimate()?;
+        engine.compute_advantages()?;
         for epoch in 0..self.update_epochs {
             engine.shuffle(epoch)?;
-            for minibatch in engine.cut(self.num_minibatches) {
-                engine.gather(minibatch)?;
-                engine.gradient()?;
-                engine.step()?;
+            for minibatch in engine.split_into_minibatches(self.num_minibatches) {
+                engine.load_minibatch(minibatch)?;
+                engine.compute_gradient()?;
+                engine.optimiser_step()?;
             }
-            if !engine.may_go_on()? {
+            if !engine.within_target_kl()? {
                 break;
             }
         }

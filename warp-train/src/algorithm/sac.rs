@@ -2,7 +2,7 @@
 //! squashed Gaussian actor, and a temperature that is learned unless it is given.
 
 use super::critics::TwinCritics;
-use super::draft::{Common, Draft};
+use super::plan_builder::{Common, PlanBuilder};
 use super::temperature::Temperature;
 use super::{Algorithm, CellId, ColumnId, Engine, FigureId, Gradients, Greedy, noise};
 use super::{ModelId, OptimiserId, PassId, Plan, Replay, RowsId, RowsOf, Variant};
@@ -43,7 +43,7 @@ struct Drawn {
 }
 
 impl Drawn {
-    fn plan(d: &mut Draft, name: &str, pass: PassId, range: [CellId; 2], dim: usize) -> Self {
+    fn plan(d: &mut PlanBuilder, name: &str, pass: PassId, range: [CellId; 2], dim: usize) -> Self {
         let action = d.column(&format!("{name}_action"), RowsOf::Batch, dim);
         let noise = d.column(&format!("{name}_noise"), RowsOf::Batch, dim);
         let log_prob = d.number(&format!("{name}_log_prob"));
@@ -66,7 +66,7 @@ struct Actor {
 
 impl Actor {
     fn plan(
-        d: &mut Draft,
+        d: &mut PlanBuilder,
         common: &Common,
         actor: ModelId,
         critics: [ModelId; 2],
@@ -107,16 +107,17 @@ impl Sac {
     /// Declares SAC for a policy.
     ///
     /// # Errors
-    /// Actions that are no box.
+    /// The action space is not a `Box`.
     pub fn plan(policy: &PolicyPlan, spec: &EnvSpec) -> Result<(Plan, Self)> {
         let keys = &policy.config;
-        let mut d = Draft::default();
+        let mut d = PlanBuilder::default();
         let common = d.common(policy, spec)?;
         let (acting, replay, dim) = (common.acting, common.replay, common.action_width);
         let (share, rate) = (common.share, common.learning_rate);
         let range = [("log_std_min", keys.log_std_min), ("log_std_max", keys.log_std_max)]
             .map(|(name, bound)| d.constant(name, bound));
-        let actor_model = d.model("actor", Draft::perceptron(policy, common.obs_width, 2 * dim));
+        let actor_model =
+            d.model("actor", PlanBuilder::perceptron(policy, common.obs_width, 2 * dim));
 
         let acts = d.pass("output_acting", actor_model, &[acting.obs]);
         let wanted = d.column("wanted", RowsOf::Acting, dim);
@@ -125,7 +126,7 @@ impl Sac {
 
         let pass = d.pass("next_output", actor_model, &[replay.next_obs]);
         let next = Drawn::plan(&mut d, "next", pass, range, dim);
-        let network = Draft::perceptron(policy, common.obs_width + dim, 1);
+        let network = PlanBuilder::perceptron(policy, common.obs_width + dim, 1);
         let now = [replay.obs, replay.action];
         let critics = TwinCritics::plan(&mut d, &network, &now, &[replay.next_obs, next.action]);
         let temperature = Temperature::plan(&mut d, policy);
@@ -207,7 +208,7 @@ impl Algorithm for Sac {
             engine.rows(loss)?;
             temperature.learn(engine)?;
         }
-        engine.blend(&critics.targets, self.tau)?;
+        engine.polyak_update(&critics.targets, self.tau)?;
         engine.figures(&self.figures)
     }
 }

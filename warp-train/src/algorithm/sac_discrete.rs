@@ -2,7 +2,7 @@
 //! the actor's loss is an expectation, without sampling.
 
 use super::critics::TwinCritics;
-use super::draft::{Common, Draft};
+use super::plan_builder::{Common, PlanBuilder};
 use super::temperature::{Learned, Temperature};
 use super::{Algorithm, CellId, ColumnId, Engine, FigureId, Gradients, Greedy, ModelId};
 use super::{OptimiserId, PassId, Plan, Replay, RowsId, Variant};
@@ -47,7 +47,7 @@ struct Actor {
 
 impl Actor {
     fn plan(
-        d: &mut Draft,
+        d: &mut PlanBuilder,
         common: &Common,
         actor: ModelId,
         critics: [ModelId; 2],
@@ -71,7 +71,7 @@ impl Actor {
     /// which choices are allowed, a share of the largest entropy that these have.
     fn temperature(
         &self,
-        d: &mut Draft,
+        d: &mut PlanBuilder,
         policy: &PolicyPlan,
         common: &Common,
         learned: Learned,
@@ -96,14 +96,14 @@ impl SacDiscrete {
     /// Declares discrete SAC for a policy.
     ///
     /// # Errors
-    /// Actions that are not one of some choices.
+    /// The action space is not `Discrete`.
     pub fn plan(policy: &PolicyPlan, spec: &EnvSpec) -> Result<(Plan, Self)> {
         refuse_noise(policy)?;
-        let mut d = Draft::default();
+        let mut d = PlanBuilder::default();
         let common = d.common(policy, spec)?;
         let Common { acting, replay, share, allowed, .. } = common;
-        let n = Draft::choices(policy, spec, &common)?;
-        let network = Draft::perceptron(policy, common.obs_width, n);
+        let n = PlanBuilder::choices(policy, spec, &common)?;
+        let network = PlanBuilder::perceptron(policy, common.obs_width, n);
         let actor_model = d.model("actor", network.clone());
         let critics = TwinCritics::plan(&mut d, &network, &[replay.obs], &[replay.next_obs]);
         let temperature = Temperature::plan(&mut d, policy);
@@ -198,7 +198,7 @@ impl Algorithm for SacDiscrete {
             engine.rows(loss)?;
             self.temperature.learn(engine)?;
         }
-        engine.blend(&self.critics.targets, self.tau)?;
+        engine.polyak_update(&self.critics.targets, self.tau)?;
         engine.figures(&self.figures)
     }
 }

@@ -4,7 +4,7 @@
 
 use super::critics::TwinCritics;
 use super::deterministic::Actor;
-use super::draft::{Common, Draft};
+use super::plan_builder::{Common, PlanBuilder};
 use super::{Algorithm, CellId, ColumnId, Engine, FigureId, Gradients, Greedy, ModelId};
 use super::{OptimiserId, PassId, Plan, Replay, RowsId, RowsOf, Variant};
 use crate::algorithm::{PolicyConfig, PolicyPlan};
@@ -48,7 +48,7 @@ impl Losses {
     /// Of critics that give values. `actor` is the first one on the actor's actions; `losses` are the critics'
     /// column and the actor's.
     fn of_values(
-        d: &mut Draft,
+        d: &mut PlanBuilder,
         common: &Common,
         critics: &TwinCritics,
         actor: PassId,
@@ -69,7 +69,7 @@ impl Losses {
 
     /// Of critics that give distributions.
     fn of_distributions(
-        d: &mut Draft,
+        d: &mut PlanBuilder,
         keys: &PolicyConfig,
         common: &Common,
         critics: &TwinCritics,
@@ -105,10 +105,10 @@ impl Td3 {
     /// Declares TD3 for a policy.
     ///
     /// # Errors
-    /// Actions that are no box.
+    /// The action space is not a `Box`.
     pub fn plan(policy: &PolicyPlan, spec: &EnvSpec) -> Result<(Plan, Self)> {
         let keys = &policy.config;
-        let mut d = Draft::default();
+        let mut d = PlanBuilder::default();
         let common = d.common(policy, spec)?;
         let (replay, dim) = (common.replay, common.action_width);
         let actor = Actor::plan(&mut d, policy, spec, &common)?;
@@ -117,7 +117,7 @@ impl Td3 {
             [("target_noise", keys.target_noise), ("target_noise_clip", keys.target_noise_clip)]
                 .map(|(name, value)| d.constant(name, value));
         let smooth = d.rows(&SMOOTH, &noise, &[d.output(actor.next)], &[next_action]);
-        let network = Draft::perceptron(policy, common.obs_width + dim, keys.atoms);
+        let network = PlanBuilder::perceptron(policy, common.obs_width + dim, keys.atoms);
         let now = [replay.obs, replay.action];
         let critics = TwinCritics::plan(&mut d, &network, &now, &[replay.next_obs, next_action]);
         let inputs = [replay.obs, actor.action];
@@ -201,7 +201,7 @@ impl Algorithm for Td3 {
         engine.rows(self.actor_gradient)?;
         engine.backward(&[self.actor.pass], Gradients::OfParameters)?;
         engine.step(self.actor_step)?;
-        engine.blend(&self.targets, self.tau)?;
+        engine.polyak_update(&self.targets, self.tau)?;
         engine.figures(&self.actor_figures)
     }
 }

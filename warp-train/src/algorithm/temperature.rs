@@ -2,7 +2,7 @@
 //!
 //! A learned one is a model without inputs, whose only parameter is ln(alpha).
 
-use super::draft::Draft;
+use super::plan_builder::PlanBuilder;
 use super::{CellId, ColumnId, Engine, Gradients, ModelId, OptimiserId, PassId};
 use crate::algorithm::PolicyPlan;
 use crate::error::Result;
@@ -25,7 +25,7 @@ pub(super) struct Learned {
 }
 
 impl Temperature {
-    pub(super) fn plan(d: &mut Draft, policy: &PolicyPlan) -> Self {
+    pub(super) fn plan(d: &mut PlanBuilder, policy: &PolicyPlan) -> Self {
         let keys = &policy.config;
         if let Some(alpha) = keys.alpha {
             let log_alpha = d.shared("log_alpha", &[alpha.ln() as f32]);
@@ -34,14 +34,14 @@ impl Temperature {
         let bias = vec![keys.alpha_start.ln() as f32];
         let hidden = Vec::new();
         let network =
-            Perceptron { hidden, bias, layer_norm: false, ..Draft::perceptron(policy, 0, 1) };
+            Perceptron { hidden, bias, layer_norm: false, ..PlanBuilder::perceptron(policy, 0, 1) };
         let model = d.model("temperature", network);
         let pass = d.pass_and_back("log_alpha", model, &[]);
         Self { log_alpha: d.output(pass), learned: Some(Learned { model, pass }), step: None }
     }
 
     /// The same with an optimiser. Decay would draw the temperature towards 1, which means nothing.
-    pub(super) fn with_rate(self, d: &mut Draft, rate: CellId, policy: &PolicyPlan) -> Self {
+    pub(super) fn with_rate(self, d: &mut PlanBuilder, rate: CellId, policy: &PolicyPlan) -> Self {
         let optimiser =
             |own: Learned| d.optimiser_without_decay("temperature", &[own.model], rate, policy);
         let step = self.learned.map(optimiser);

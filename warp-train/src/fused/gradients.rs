@@ -9,7 +9,7 @@ use super::wide::{Machine, NetworkBackend, WidePolicy, WideText};
 use crate::algorithm::PolicyMetrics;
 use crate::algorithm::Rollouts;
 use crate::algorithm::Schedule;
-use crate::algorithm::{Advantages, Passes};
+use crate::algorithm::{Advantages, MinibatchSchedule};
 use crate::config::TrainConfig;
 use crate::engine::collectives::RankConnector;
 use crate::error::{Error, Result, of_policy};
@@ -129,7 +129,7 @@ impl CudaGradients {
         keys.learning_rate = Schedule::constant(0.0);
         (keys.norm_adv, keys.norm_obs, keys.norm_reward) = (false, false, false);
         (keys.to_train, keys.max_grad_norm) = (true, Schedule::constant(0.0));
-        let (advantages, passes) = (Advantages::Gae, Some(Passes::ONE));
+        let (advantages, passes) = (Advantages::Gae, Some(MinibatchSchedule::ONE));
         config.policies[policy].rollouts = Some(Rollouts { objective, advantages, passes });
         config
     }

@@ -284,7 +284,7 @@ impl Engine for CpuEngine {
         self.run_step_of(optimiser)
     }
 
-    fn blend(&mut self, targets: &[ModelId], tau: CellId) -> Result<()> {
+    fn polyak_update(&mut self, targets: &[ModelId], tau: CellId) -> Result<()> {
         self.run_blend(targets, self.cells[tau.0]);
         Ok(())
     }

@@ -123,12 +123,12 @@ impl CpuEngine {
             .iter()
             .zip(&mut taken)
             .flat_map(|(id, target)| target.chunks_mut(CHUNK).zip(source(id).chunks(CHUNK)))
-            .map(|(target, source)| Mutex::new(Blend { target, source, tau }))
+            .map(|(target, source)| Mutex::new(PolyakUpdate { target, source, tau }))
             .collect();
         thread_pool.run(jobs.len(), &|job| {
             let Ok(mut job) = jobs[job].lock() else { return };
-            let Blend { target, source, tau } = &mut *job;
-            vectors::run(Blend { target, source, tau: *tau });
+            let PolyakUpdate { target, source, tau } = &mut *job;
+            vectors::run(PolyakUpdate { target, source, tau: *tau });
         });
         drop(jobs);
         for (id, parameters) in targets.iter().zip(taken) {
@@ -148,13 +148,13 @@ fn norm_name(optimiser: &str) -> Option<&'static str> {
 }
 
 /// Moves a target by the share `tau` towards its source.
-struct Blend<'a> {
+struct PolyakUpdate<'a> {
     target: &'a mut [f32],
     source: &'a [f32],
     tau: f32,
 }
 
-impl Work for Blend<'_> {
+impl Work for PolyakUpdate<'_> {
     type Output = ();
 
     #[inline(always)]

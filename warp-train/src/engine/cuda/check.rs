@@ -294,11 +294,11 @@ impl Engine for Both<'_> {
         self.gpu.load(&[expected])
     }
 
-    fn blend(&mut self, targets: &[ModelId], tau: CellId) -> Result<()> {
-        self.cpu.blend(targets, tau)?;
-        self.gpu.blend(targets, tau)?;
+    fn polyak_update(&mut self, targets: &[ModelId], tau: CellId) -> Result<()> {
+        self.cpu.polyak_update(targets, tau)?;
+        self.gpu.polyak_update(targets, tau)?;
         let (found, expected) = (self.gpu.weights(0)?, self.cpu.state());
-        self.compare_tensors(("blend", Kind::Output), &found.weights, &expected.weights);
+        self.compare_tensors(("targets", Kind::Output), &found.weights, &expected.weights);
         Ok(())
     }
 

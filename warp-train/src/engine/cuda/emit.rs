@@ -162,7 +162,7 @@ impl<'a> Emitter<'a> {
     pub(super) fn item_threads(&self, op: &Op) -> usize {
         let by_warp = self.context.runs > 1 && self.context.layout.half;
         match op {
-            Op::Blend(..) | Op::Pack(_) if by_warp => 32,
+            Op::PolyakUpdate(..) | Op::Pack(_) if by_warp => 32,
             _ => 32 * WARPS,
         }
     }
@@ -234,7 +234,9 @@ impl<'a> Emitter<'a> {
             Op::Gather(passes) => self.gather(passes),
             Op::Sum(id) => self.sum_ranks(*id),
             Op::Descend(id) => self.descend(*id),
-            Op::Blend(targets, tau) => self.blend(targets, tau.0, self.item_threads(op)),
+            Op::PolyakUpdate(targets, tau) => {
+                self.polyak_update(targets, tau.0, self.item_threads(op))
+            }
             Op::Pack(models) => self.pack(models, self.item_threads(op)),
             Op::Figures(figures) => self.figures(figures),
             Op::Admit => self.of_priorities("admit"),

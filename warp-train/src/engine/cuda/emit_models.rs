@@ -23,7 +23,7 @@ impl Emitter<'_> {
             }
             Op::Learn(passes, ..) | Op::Gather(passes) => tiles(&self.models_of(passes)),
             Op::Descend(id) | Op::Sum(id) => tiles(&self.context.plan.optimisers[id.0].models),
-            Op::Blend(models, _) | Op::Pack(models) => tiles(models),
+            Op::PolyakUpdate(models, _) | Op::Pack(models) => tiles(models),
             Op::Figures(figures) => figures.len(),
             Op::Admit | Op::Pick | Op::Prioritise | Op::Odds | Op::Weigh => {
                 self.context.division.shards
@@ -382,7 +382,7 @@ impl Emitter<'_> {
     }
 
     /// Moves targets by the share in cell `tau` towards their sources.
-    pub(super) fn blend(&self, targets: &[ModelId], tau: usize, threads: usize) -> String {
+    pub(super) fn polyak_update(&self, targets: &[ModelId], tau: usize, threads: usize) -> String {
         let layout = self.context.layout;
         let first = |id: ModelId| layout.model(id).parameters.start;
         let text = format!("    const float tau = m.cells[{tau}];\n");

@@ -311,8 +311,8 @@ impl Engine for CudaEngine {
         self.alone(Op::Descend(optimiser))
     }
 
-    fn blend(&mut self, targets: &[ModelId], tau: CellId) -> Result<()> {
-        self.alone(Op::Blend(targets.into(), tau))
+    fn polyak_update(&mut self, targets: &[ModelId], tau: CellId) -> Result<()> {
+        self.alone(Op::PolyakUpdate(targets.into(), tau))
     }
 
     fn figures(&mut self, figures: &[FigureId]) -> Result<()> {

@@ -48,7 +48,7 @@ pub(super) enum Op {
     /// Packs weights that the host has set.
     Pack(Vec<ModelId>),
     /// Moves targets.
-    Blend(Vec<ModelId>, CellId),
+    PolyakUpdate(Vec<ModelId>, CellId),
     /// Takes means.
     Figures(Vec<FigureId>),
     /// Makes errors priorities.
@@ -145,7 +145,7 @@ impl Op {
             | Self::Descend(_)
             | Self::Learn(..)
             | Self::Pack(_)
-            | Self::Blend(..)
+            | Self::PolyakUpdate(..)
             | Self::Figures(_) => Reach::Everywhere,
         }
     }
@@ -315,7 +315,7 @@ impl Op {
                 writes.extend(passes.iter().map(|pass| Thing::Gradient(model(pass))));
             }
             Self::Pack(models) => writes.extend(models.iter().map(|id| Thing::Parameters(*id))),
-            Self::Blend(targets, _) => {
+            Self::PolyakUpdate(targets, _) => {
                 let sources = targets.iter().filter_map(|id| plan.models[id.0].target_of);
                 reads.extend(sources.map(Thing::Parameters));
                 writes.extend(targets.iter().map(|id| Thing::Parameters(*id)));
@@ -444,8 +444,8 @@ impl Engine for Tracer {
         Ok(())
     }
 
-    fn blend(&mut self, targets: &[ModelId], tau: CellId) -> Result<()> {
-        self.ops.push(Op::Blend(targets.into(), tau));
+    fn polyak_update(&mut self, targets: &[ModelId], tau: CellId) -> Result<()> {
+        self.ops.push(Op::PolyakUpdate(targets.into(), tau));
         Ok(())
     }
 

@@ -341,8 +341,8 @@ mod tests {
             }
             self.other.load(&state).map_err(Error::Invalid)
         }
-        fn blend(&mut self, targets: &[ModelId], tau: CellId) -> Result<()> {
-            both(self, |cpu| cpu.blend(targets, tau))
+        fn polyak_update(&mut self, targets: &[ModelId], tau: CellId) -> Result<()> {
+            both(self, |cpu| cpu.polyak_update(targets, tau))
         }
         fn figures(&mut self, _: &[FigureId]) -> Result<()> {
             Ok(())

@@ -142,14 +142,14 @@ fn for_step(op: Op, learned: &[PassId], plan: &Plan) -> Vec<Op> {
 /// Lets targets follow as soon as their models have made their steps, where nothing between needs them as they were.
 fn follow(ops: &mut Vec<Op>, plan: &Plan) {
     for at in (0..ops.len()).rev() {
-        let Op::Blend(targets, tau) = ops[at].clone() else { continue };
+        let Op::PolyakUpdate(targets, tau) = ops[at].clone() else { continue };
         let left: Vec<ModelId> = targets
             .into_iter()
             .filter(|target| !follows(&mut ops[..at], *target, tau, plan))
             .collect();
         match left.is_empty() {
             true => drop(ops.remove(at)),
-            false => ops[at] = Op::Blend(left, tau),
+            false => ops[at] = Op::PolyakUpdate(left, tau),
         }
     }
 }
@@ -159,8 +159,8 @@ fn follows(ops: &mut [Op], target: ModelId, tau: CellId, plan: &Plan) -> bool {
     let Some(source) = plan.models[target.0].target_of else { return false };
     let steps = |op: &Op| matches!(op, Op::Learn(_, id, _) if plan.optimisers[id.0].models.contains(&source));
     let Some(step) = ops.iter().rposition(steps) else { return false };
-    let blend = Op::Blend(vec![target], tau);
-    if ops[step + 1..].iter().any(|op| op.conflicts(&blend, plan)) {
+    let update = Op::PolyakUpdate(vec![target], tau);
+    if ops[step + 1..].iter().any(|op| op.conflicts(&update, plan)) {
         return false;
     }
     if let Op::Learn(_, _, follows) = &mut ops[step] {
@@ -250,7 +250,7 @@ mod tests {
         let (plan, ops) = update();
         let fused = fuse(&ops, &plan);
         assert_eq!(n_following(&fused), 3);
-        assert!(!fused.iter().any(|op| matches!(op, Op::Blend(..) | Op::Descend(_))));
+        assert!(!fused.iter().any(|op| matches!(op, Op::PolyakUpdate(..) | Op::Descend(_))));
     }
 
     #[test]
@@ -260,12 +260,12 @@ mod tests {
         let critic = plan.models.iter().position(|model| model.target_of == Some(ModelId(2)));
         let target = ModelId(critic.unwrap());
         let pass = plan.passes.iter().position(|pass| pass.model == target).unwrap();
-        let blend = ops.iter().position(|op| matches!(op, Op::Blend(..))).unwrap();
-        ops.insert(blend, Op::Forward(vec![PassId(pass)], Wanted::Parameters));
+        let update = ops.iter().position(|op| matches!(op, Op::PolyakUpdate(..))).unwrap();
+        ops.insert(update, Op::Forward(vec![PassId(pass)], Wanted::Parameters));
         let fused = fuse(&ops, &plan);
         assert_eq!(n_following(&fused), 2);
         let left = fused.iter().find_map(|op| match op {
-            Op::Blend(targets, _) => Some(targets.clone()),
+            Op::PolyakUpdate(targets, _) => Some(targets.clone()),
             _ => None,
         });
         assert_eq!(left, Some(vec![target]));
@@ -306,6 +306,8 @@ mod tests {
         plan.optimisers.iter_mut().for_each(|optimiser| optimiser.max_grad_norm = 1.0);
         let fused = fuse(&ops, &plan);
         assert_eq!((n_following(&fused), n_for_steps(&fused)), (0, 0));
-        assert!(fused.iter().any(|op| matches!(op, Op::Blend(targets, _) if targets.len() == 3)));
+        assert!(
+            fused.iter().any(|op| matches!(op, Op::PolyakUpdate(targets, _) if targets.len() == 3))
+        );
     }
 }

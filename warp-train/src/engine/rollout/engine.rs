@@ -223,7 +223,7 @@ impl Update<'_> {
 }
 
 impl OnPolicyEngine for Update<'_> {
-    fn estimate(&mut self) -> Result<()> {
+    fn compute_advantages(&mut self) -> Result<()> {
         let Progress { iteration, seed, env_steps } = self.on.progress;
         let RolloutEngine { policy, rollout, samples, plan, sharing, .. } = &mut self.on;
         let [gamma, lambda] =
@@ -280,12 +280,12 @@ impl OnPolicyEngine for Update<'_> {
         Ok(())
     }
 
-    fn cut(&mut self, n: usize) -> Range<usize> {
+    fn split_into_minibatches(&mut self, n: usize) -> Range<usize> {
         self.minibatches = n.min(self.counts.iter().copied().max().unwrap_or(0));
         0..self.minibatches
     }
 
-    fn gather(&mut self, minibatch: usize) -> Result<()> {
+    fn load_minibatch(&mut self, minibatch: usize) -> Result<()> {
         let parts = self.minibatches;
         if minibatch >= parts {
             let reason = format!("minibatch {minibatch} is asked for, but there are {parts}");
@@ -302,7 +302,7 @@ impl OnPolicyEngine for Update<'_> {
         Ok(())
     }
 
-    fn gradient(&mut self) -> Result<()> {
+    fn compute_gradient(&mut self) -> Result<()> {
         if !self.on.sharing.shards.is_one() {
             return self.gradient_of_all();
         }
@@ -312,7 +312,7 @@ impl OnPolicyEngine for Update<'_> {
         Ok(())
     }
 
-    fn step(&mut self) -> Result<()> {
+    fn optimiser_step(&mut self) -> Result<()> {
         let (keys, step) = (&self.on.plan.config, self.on.progress.env_steps);
         let learning_rate = self.metrics.learning_rate;
         let critic = keys.critic_learning_rate.as_ref();
@@ -324,7 +324,7 @@ impl OnPolicyEngine for Update<'_> {
         Ok(())
     }
 
-    fn may_go_on(&mut self) -> Result<bool> {
+    fn within_target_kl(&mut self) -> Result<bool> {
         let now = Seen { n_steps: self.n_steps, approx_kl: self.metrics.approx_kl };
         let before = std::mem::replace(&mut self.seen, now);
         let Some(target) = self.on.plan.config.target_kl else { return Ok(true) };

@@ -5,7 +5,7 @@ use super::layout::hidden;
 use super::refusal::{most_updates_of_fleets, refused_anywhere, unsupported};
 use super::shared::declarations;
 use super::{TILE_ROWS, multi_agent};
-use crate::algorithm::{Advantages, Passes, PolicyConfig, PolicyPlan, Rollouts};
+use crate::algorithm::{Advantages, MinibatchSchedule, PolicyConfig, PolicyPlan, Rollouts};
 use crate::config::TrainConfig;
 use crate::engine::collectives::EXCHANGE;
 use crate::fused::halves;
@@ -164,7 +164,7 @@ pub(crate) fn shares_launches(config: &TrainConfig) -> bool {
 /// Whether a run is small enough for the kernel for few replicas, alone or in a fleet.
 fn fits_few_replicas(config: &TrainConfig) -> bool {
     let (run, hidden) = (&config.run, hidden(&config.policies[0].config));
-    let Passes { epochs, minibatches, .. } = passes(config, 0);
+    let MinibatchSchedule { epochs, minibatches, .. } = passes(config, 0);
     hidden <= 64
         && epochs <= FEW_REPLICAS_EPOCHS
         && epochs * minibatches <= FEW_REPLICAS_UPDATES
@@ -312,7 +312,7 @@ pub(super) fn constants(config: &TrainConfig, index: usize) -> Vec<(&'static str
     let keys = &plan.config;
     let flag = |on: bool| u32::from(on).to_string();
     let number = |value: f64| format!("{:e}f", value as f32);
-    let Passes { epochs, minibatches, .. } = passes(config, index);
+    let MinibatchSchedule { epochs, minibatches, .. } = passes(config, index);
     let advantages = plan.rollouts.as_ref().map(|rollouts| rollouts.advantages);
     let (group, descent) = (plan.group(&config.spec), plan.descent());
     let heads: Vec<String> = plan.layout.head_sizes().iter().map(usize::to_string).collect();
@@ -421,19 +421,19 @@ pub(crate) fn common(config: &TrainConfig) -> String {
 }
 
 /// How often policy number `index` goes through a rollout, and in how many parts.
-pub(super) fn passes(config: &TrainConfig, index: usize) -> Passes {
+pub(super) fn passes(config: &TrainConfig, index: usize) -> MinibatchSchedule {
     passes_of(config, &config.policies[index])
 }
 
-fn passes_of(config: &TrainConfig, plan: &PolicyPlan) -> Passes {
+fn passes_of(config: &TrainConfig, plan: &PolicyPlan) -> MinibatchSchedule {
     let passes = plan.passes();
     let of_shard = samples_of(config, plan) / config.shards().here;
-    Passes { minibatches: passes.minibatches.min(of_shard), ..passes }
+    MinibatchSchedule { minibatches: passes.minibatches.min(of_shard), ..passes }
 }
 
 /// Minibatches that policy number `index` learns from in an iteration.
 pub(super) fn n_updates(config: &TrainConfig, index: usize) -> usize {
-    let Passes { epochs, minibatches, .. } = passes(config, index);
+    let MinibatchSchedule { epochs, minibatches, .. } = passes(config, index);
     epochs * minibatches
 }
 

@@ -7,7 +7,7 @@ use super::arrays::{Arrays, SUM_BLOCKS};
 use super::policy::WidePolicy;
 use super::shared::{WideSettings, WideState};
 use super::update::{ONE_BLOCK, sum_blocks};
-use crate::algorithm::Passes;
+use crate::algorithm::MinibatchSchedule;
 use crate::error::Result;
 use warp_data::cuda::DeviceArray;
 use warp_func::cuda::{Function, KernelArgs, Launch, Module, declare};
@@ -72,7 +72,7 @@ impl WidePolicy {
     }
 
     /// Starts to put the samples into the order of an epoch, and returns where they will be.
-    pub(super) fn order(&self, epoch: usize, passes: &Passes) -> Result<&DeviceArray> {
+    pub(super) fn order(&self, epoch: usize, passes: &MinibatchSchedule) -> Result<&DeviceArray> {
         let Arrays { settings, state, order, shuffled, .. } = &self.arrays;
         let epoch = epoch as u32;
         if let Some(shards) = &self.shards {

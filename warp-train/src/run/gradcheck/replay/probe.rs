@@ -83,8 +83,8 @@ impl Engine for Fed<'_> {
         self.probe.step(optimiser)
     }
 
-    fn blend(&mut self, targets: &[ModelId], tau: CellId) -> Result<()> {
-        self.probe.blend(targets, tau)
+    fn polyak_update(&mut self, targets: &[ModelId], tau: CellId) -> Result<()> {
+        self.probe.polyak_update(targets, tau)
     }
 
     fn figures(&mut self, figures: &[FigureId]) -> Result<()> {

@@ -84,8 +84,8 @@ impl Engine for Wrong {
         self.engine.step(optimiser)
     }
 
-    fn blend(&mut self, targets: &[ModelId], tau: CellId) -> Result<()> {
-        self.engine.blend(targets, tau)
+    fn polyak_update(&mut self, targets: &[ModelId], tau: CellId) -> Result<()> {
+        self.engine.polyak_update(targets, tau)
     }
 
     fn figures(&mut self, figures: &[FigureId]) -> Result<()> {

@@ -10,7 +10,7 @@ use warp_core::{EnvSpec, Space};
 
 /// A plan that is being declared.
 #[derive(Debug, Default)]
-pub struct Draft {
+pub struct PlanBuilder {
     columns: Vec<Column>,
     models: Vec<Model>,
     passes: Vec<Pass>,
@@ -70,7 +70,7 @@ pub struct Bounds {
 /// The cell that engines set to 1 before learning starts.
 pub(crate) const RANDOM: &str = "random";
 
-impl Draft {
+impl PlanBuilder {
     /// A column of zeros, f32 `[rows, width]`.
     pub fn column(&mut self, name: &str, rows: RowsOf, width: usize) -> ColumnId {
         let (name, start) = (name.to_string(), vec![0.0; width]);
@@ -233,7 +233,7 @@ impl Draft {
     /// Declares what every off-policy algorithm has.
     ///
     /// # Errors
-    /// Actions of several choices at once.
+    /// The action space has several heads (`MultiDiscrete`).
     pub fn common(&mut self, policy: &PolicyPlan, spec: &EnvSpec) -> Result<Common> {
         let keys = &policy.config;
         let group = policy.group(spec);
@@ -305,7 +305,7 @@ impl Draft {
     /// The bounds of a policy's box.
     ///
     /// # Errors
-    /// Actions that are choices.
+    /// The action space is not a `Box`.
     pub fn bounds(&mut self, policy: &PolicyPlan, spec: &EnvSpec) -> Result<Bounds> {
         let group = policy.group(spec);
         match &group.action {
@@ -338,7 +338,7 @@ impl Draft {
     /// The number of choices, where there are some.
     ///
     /// # Errors
-    /// Actions within a box.
+    /// The action space is not `Discrete`.
     pub fn choices(policy: &PolicyPlan, spec: &EnvSpec, common: &Common) -> Result<usize> {
         if common.n_choices > 0 {
             return Ok(common.n_choices);
