@@ -177,7 +177,7 @@ warp_core::config! {
         /// SAC: initial value of a learned temperature.
         pub alpha_start: f64 = 1.0,
         /// SAC: target entropy of a learned temperature; not set: minus the number of elements of an action, or 0.98
-        /// of the largest entropy for a discrete one, which is that of the choices that are allowed.
+        /// of the largest entropy for a discrete one, with masks 0.89 of that of the choices that are allowed.
         pub target_entropy: Option<f64> = None,
     }
 }

@@ -13,8 +13,11 @@ use crate::loss::sac_discrete::{
 };
 use warp_core::EnvSpec;
 
-/// Share of the largest entropy of the allowed choices that a learned temperature aims at.
+/// Share of the largest entropy that a learned temperature aims at, as in the paper.
 const ENTROPY_SHARE: f64 = 0.98;
+/// The same where masks forbid choices, as in CleanRL: the largest entropy is that of the allowed choices, and a policy that
+/// maximises reward and entropy prefers states with many of them, so that 0.98 can be out of reach at any temperature.
+const MASKED_ENTROPY_SHARE: f64 = 0.89;
 
 /// Discrete SAC's passes, row functions and optimisers.
 #[derive(Debug)]
@@ -81,7 +84,7 @@ impl Actor {
         let writes = [d.d_output(learned.pass), alpha];
         let aim = policy.config.target_entropy;
         if let (Some(mask), None) = (replay.mask, aim) {
-            let aim = d.constant("entropy_share", ENTROPY_SHARE);
+            let aim = d.constant("entropy_share", MASKED_ENTROPY_SHARE);
             let reads = [weight, mask, log_alpha, entropy];
             return (d.rows(&MASKED_TEMPERATURE_LOSS, &[*share, aim], &reads, &writes), alpha);
         }

@@ -9,9 +9,8 @@ use std::collections::BTreeMap;
 
 /// How far a parameter is moved for its difference: relu's bends are seldom within it.
 const REACH: f64 = 1e-6;
-/// How much a moment may differ, as a share of itself and of the largest of its model. A temperature's is a mean of
-/// hundredths by which entropies of about 1 differ from their targets: f32 knows five of its digits.
-const OF_ITSELF: f64 = 3e-5;
+/// How much a moment may differ, as a share of itself and of the largest of its model.
+const OF_ITSELF: f64 = 1e-5;
 const OF_LARGEST: f64 = 1e-6;
 /// How much a parameter may differ, as a share of the learning rate.
 const OF_RATE: f64 = 1e-4;

@@ -35,7 +35,8 @@ pub(crate) static OBJECTIVES: [Objective; 3] = [
         given: |keys, networks, row| {
             let p = probabilities(networks, &row.obs, &row.mask);
             let n_allowed = p.iter().filter(|p| **p > 0.0).count();
-            let aim = keys.target_entropy.unwrap_or(0.98 * (n_allowed as f64).ln());
+            let share = if row.mask.is_empty() { 0.98 } else { 0.89 };
+            let aim = keys.target_entropy.unwrap_or(share * (n_allowed as f64).ln());
             vec![expectation(&p, |_, log_p| -(log_p + aim))]
         },
         loss: |_, networks, row, beyond| row.counts() * log_alpha(networks) * beyond[0],
