@@ -31,7 +31,7 @@ pub mod trainer;
 mod training;
 mod whole;
 
-pub use durable::write_whole;
+pub use durable::{replace_folder, write_whole};
 #[doc(hidden)]
 pub use encoding::decode;
 pub use place::{Place, Which};

@@ -23,6 +23,9 @@ pub(super) fn ranked(summary: &FleetSummary) -> Option<Vec<&SweptReturns>> {
     (ranked.len() > 1 && !several).then_some(ranked)
 }
 
+/// Where the configuration of the best combination is, in the fleet's folder.
+pub(super) const WINNER: &str = "winner.toml";
+
 /// Writes the configuration of the best combination as `winner.toml`, with the first of its seeds.
 pub(super) fn write_winner(
     winner: &SweptReturns,
@@ -32,7 +35,7 @@ pub(super) fn write_winner(
 ) -> Result<()> {
     let is_own = |run: &&FleetRun| run.swept.iter().cloned().collect::<Table>() == winner.swept;
     let Some(run) = runs.iter().find(is_own) else { return Ok(()) };
-    let path = folder.join("winner.toml");
+    let path = folder.join(WINNER);
     write_whole(&path, run.config.to_toml_as_given(fields))?;
     say(&format!("the best configuration is in {}", path.display()))
 }
