@@ -1,8 +1,8 @@
 //! `warp export`: a policy as an ONNX file, for any ONNX runtime.
 
 use super::{play, say};
-use crate::{Outcome, onnx};
-use anyhow::{Context, Result, bail};
+use crate::{Outcome, named_file, onnx};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use std::path::PathBuf;
 use warp_func::Registry;
@@ -43,8 +43,7 @@ pub fn execute(args: &ExportArgs, registry: &Registry) -> Result<Outcome> {
             .with_context(|| format!("--policy {name}: the run has {}", names.join(", ")))?,
     };
     let exported = onnx::export(&config, &mut *learner, policy)?;
-    std::fs::write(&args.out, &exported.bytes)
-        .with_context(|| format!("cannot write \"{}\"", args.out.display()))?;
+    named_file::write(&args.out, &exported.bytes)?;
     say(&format!("policy \"{}\" is in {}: {}", names[policy], args.out.display(), exported.about))?;
     Ok(Outcome::Done)
 }
