@@ -89,6 +89,14 @@ fn a_run_stops_at_the_return_that_is_enough() {
     assert_eq!(folder.checkpoint("run"), Some(step));
     let words = format!("stopped after an evaluation with a mean return of {mean:.1}");
     assert!(said.stdout.contains(&words), "{said:?}");
+    // Resumed, it is where it was; it goes on if it is to be longer, also when that is interrupted.
+    let (records, checkpoints) = (folder.metrics("run"), folder.files("run/checkpoints"));
+    let said = folder.done(&["train", "--resume=run"]);
+    assert!(said.stdout.contains(&words) && said.stdout.contains("more --steps"), "{said:?}");
+    assert!(folder.files("run/checkpoints") == checkpoints && folder.metrics("run") == records);
+    let higher = ["train", "--resume=run", "--set=stop_at_return=9999", "--steps=1280"];
+    folder.done(&higher);
+    assert_eq!(folder.checkpoint("run"), Some(step.max(1280)));
     for (set, words) in [
         ("stop_at_return=9", "stop_at_return = 9: it refers to the mean return of evaluations"),
         ("eval_episodes=0", "eval_episodes = 0: must be at least 1"),

@@ -348,7 +348,9 @@ impl<'a> OneRank<'a> {
         self.prepare(&mut trainer, clock)?;
         trainer.sync()?;
         let Some(locked) = locked else { return Ok((trainer, None)) };
-        Run::keep_config(locked.folder(), done, !args.set.is_empty())?;
+        // A longer run goes on although it has reached its return, also when it is resumed again.
+        let goes_on = args.steps.is_some() && trainer.config().run.stop_at_return.is_some();
+        Run::keep_config(locked.folder(), done, goes_on || !args.set.is_empty())?;
         let run = Run::reopen(locked, &text, &checkpoint)?;
         clock.part("folder");
         Ok((trainer, Some(run)))

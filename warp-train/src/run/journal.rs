@@ -79,10 +79,15 @@ struct Score {
 }
 
 impl Logged {
+    /// The mean return of the evaluation after it, if there was one.
+    pub(crate) fn evaluated(&self) -> Option<f64> {
+        self.evaluation.as_ref().map(|score| score.mean_episode_return)
+    }
+
     /// Adds the evaluation after it, if there was one, to those that are known.
     pub(crate) fn add_score_to(&self, best: &mut BestSteps) {
-        if let Some(Score { mean_episode_return }) = &self.evaluation {
-            best.add(self.env_steps, *mean_episode_return, usize::MAX);
+        if let Some(mean) = self.evaluated() {
+            best.add(self.env_steps, mean, usize::MAX);
         }
     }
 }

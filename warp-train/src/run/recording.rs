@@ -2,7 +2,7 @@
 
 use crate::config::TrainConfig;
 use crate::error::{Error, Result};
-use crate::run::callback::{Callback, End, Flow};
+use crate::run::callback::{Callback, End, Flow, unless_enough};
 use crate::run::checkpoint;
 use crate::run::evaluate::Evaluation;
 use crate::run::journal::METRICS;
@@ -31,7 +31,7 @@ impl Callback for Run {
         let keep = trainer.config().run.keep_best_checkpoints;
         self.best = std::mem::take(&mut self.best).narrowed(keep, is_there);
         self.started = Instant::now();
-        Ok(Flow::Continue(()))
+        Ok(self.evaluated.map_or(Flow::Continue(()), |reached| unless_enough(trainer, reached)))
     }
 
     /// Has the lines written that are due. The iterations were done since the last call, and each is taken to

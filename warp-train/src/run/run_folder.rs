@@ -22,6 +22,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use warp_core::toml::Table;
 use warp_data::file;
 
 /// An open run folder.
@@ -44,6 +45,9 @@ pub struct Run {
     /// Step of the newest checkpoint.
     pub(super) saved: u64,
     pub(super) best: BestSteps,
+    /// Mean return of the evaluation where the run goes on; nothing if there was none, or if the run has become longer
+    /// there, since then it is to go on whatever it has reached.
+    pub(super) evaluated: Option<f64>,
     notes: Vec<String>,
 }
 
@@ -176,19 +180,32 @@ impl Run {
         });
         // Mean returns and seconds go on where the run was interrupted.
         let (mut recent, mut before) = (RecentReturns::default(), 0.0);
-        let mut best = BestSteps::default();
+        let (mut best, mut evaluated) = (BestSteps::default(), None);
         let logged = locked.journal.go_on_after(step, |line| {
             let groups = line.group_return.iter().map(|(group, spread)| (group, spread.mean));
             recent.add(line.episodes, line.episode_return.as_ref().map(|s| s.mean), groups);
             before = line.seconds.unwrap_or(before);
             line.add_score_to(&mut best);
+            evaluated = line.evaluated().filter(|_| line.env_steps == step);
         })?;
+        if Self::is_longer(&locked.folder, step, config_toml)? {
+            evaluated = None;
+        }
         let arrays = supersede(&locked.folder, step)?;
         write_whole(&locked.folder.join("config.toml"), config_toml)?;
         let notes = aside.into_iter().chain(logged).chain(arrays).collect();
         let saved = step;
         let opened = Self::open(locked)?;
-        Ok(Self { first_step: step, before, logged: before, recent, saved, best, notes, ..opened })
+        let (first_step, logged) = (step, before);
+        Ok(Self { first_step, before, logged, recent, saved, best, evaluated, notes, ..opened })
+    }
+
+    /// Whether a run with this configuration is longer than the one in `folder` was until `step`.
+    fn is_longer(folder: &Path, step: u64, config_toml: &str) -> Result<bool> {
+        let total_steps = |text: &str| text.parse::<Table>().ok()?.get("total_steps")?.as_integer();
+        let kept = Self::earlier_configs(folder)?.into_iter().find(|(until, _)| *until == step);
+        let before = kept.map_or_else(|| Self::config(folder), |(_, text)| Ok(text))?;
+        Ok(total_steps(config_toml) > total_steps(&before))
     }
 
     fn open(locked: Locked) -> Result<Self> {
@@ -205,6 +222,7 @@ impl Run {
             recent: RecentReturns::default(),
             saved: 0,
             best: BestSteps::default(),
+            evaluated: None,
             notes: Vec::new(),
         })
     }
