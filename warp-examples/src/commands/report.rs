@@ -54,6 +54,7 @@ pub fn execute(args: &ReportArgs, registry: &Registry) -> Result<Outcome> {
         scores.read(folder, args.metric.as_deref(), registry)?;
     }
     scores.settle();
+    scores.damage.iter().for_each(|said| tell(said));
     if scores.list.is_empty() {
         let known: Vec<String> = scores.known.into_iter().collect();
         bail!(no_such_metric(args.metric.as_deref(), &known));

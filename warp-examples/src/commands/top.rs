@@ -1,7 +1,7 @@
 //! `warp top`: the progress of runs that other processes train.
 
 use super::folders::with_runs;
-use super::say;
+use super::{say, tell};
 use crate::Outcome;
 use crate::dashboard::follow::Followed;
 #[cfg(feature = "dashboard")]
@@ -40,6 +40,7 @@ pub fn execute(args: &TopArgs, registry: &Registry) -> Result<Outcome> {
             // The others are shown all the same.
             _ => run.shown.fault = updated.err().map(|error| format!("{error:#}")),
         }
+        run.damage().iter().for_each(|said| tell(said));
         runs.push(run);
     }
     for folder in fleets {
