@@ -30,6 +30,11 @@ pub struct ExportArgs {
 /// # Errors
 /// A run or policy that can't be opened or exported, or a file that can't be written.
 pub fn execute(args: &ExportArgs, registry: &Registry) -> Result<Outcome> {
+    ensure!(
+        args.out.extension().is_some_and(|ending| ending == "onnx"),
+        "\"{}\": expected a name that ends in .onnx",
+        args.out.display()
+    );
     let (config, mut learner) = play::policies(&args.run, args.run_number, "native", registry)?;
     let names: Vec<&str> = config.policies.iter().map(|plan| plan.name.as_str()).collect();
     let policy = match (&args.policy, &names[..]) {

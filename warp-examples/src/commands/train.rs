@@ -14,7 +14,7 @@ use super::{
 use crate::basis::Basis;
 use crate::records::array_log::{self, ArrayLog};
 use crate::records::kernels::Kernels;
-use crate::records::trace::Trace;
+use crate::records::trace::{self, Trace};
 use crate::records::{Records, curves};
 use crate::{Outcome, pool_file};
 use anyhow::{Result, anyhow, bail};
@@ -312,6 +312,7 @@ impl<'a> OneRank<'a> {
             tell_notice(entry);
             // Before anything that takes long.
             Run::check_free(&folder)?;
+            self.check_trace(&folder)?;
         }
         let mut trainer = self.trainer(config.clone(), registry, clock)?;
         self.prepare(&mut trainer, clock)?;
@@ -342,6 +343,9 @@ impl<'a> OneRank<'a> {
             let folder = place.folder.display();
             bail!("--steps {steps}: the run in \"{folder}\" has already done {done}");
         }
+        if locked.is_some() {
+            self.check_trace(&place.folder)?;
+        }
         let mut trainer = self.trainer(config, registry, clock)?;
         trainer.restore(&checkpoint)?;
         clock.part("checkpoint");
@@ -354,6 +358,11 @@ impl<'a> OneRank<'a> {
         let run = Run::reopen(locked, &text, &checkpoint)?;
         clock.part("folder");
         Ok((trainer, Some(run)))
+    }
+
+    /// Checks where the trace of the run in `folder` is to be, if there is to be one.
+    fn check_trace(&self, folder: &Path) -> Result<()> {
+        self.args.profile.as_deref().map_or(Ok(()), |path| trace::check(path, folder))
     }
 
     fn trainer(
