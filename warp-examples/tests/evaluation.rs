@@ -140,6 +140,19 @@ fn a_line_sums_up_the_iterations_since_the_last() {
     assert!((sum(&all, total) - sum(&some, total)).abs() < 1e-6);
     let loss = |line: &Value| line["policy"]["pole"]["loss"].as_f64().unwrap();
     assert!((sum(&all[..4], loss) / 4.0 - loss(&some[0])).abs() < 1e-9);
+    // Wherever it is interrupted, a line goes on.
+    let cut = ["--set=log_interval=4", "--set=checkpoint_steps=640", "--steps=384", "--out=cut"];
+    folder.train(&cut);
+    assert_eq!(steps(&folder.metrics("cut")), [3]);
+    folder.done(&["train", "--resume=cut"]);
+    assert_eq!(steps(&folder.metrics("cut")), [3]);
+    for n in ["768", "896", "1280"] {
+        folder.done(&["train", "--resume=cut", "--steps", n]);
+    }
+    assert_eq!(folder.timeless_metrics("cut"), folder.timeless_metrics("some"));
+    assert!(["cut", "some"].iter().all(|run| !folder.path(run).join("open_line.json").exists()));
+    let aside = folder.read("cut/metrics.superseded.jsonl");
+    assert_eq!(aside.lines().count(), 3, "those of the iterations 3, 6 and 7: {aside}");
     assert!(
         folder.files("all/checkpoints/000000001280")
             == folder.files("some/checkpoints/000000001280")

@@ -21,6 +21,7 @@ pub mod league;
 pub mod learner;
 pub mod metrics;
 pub(crate) mod new_folder;
+mod open_line;
 mod place;
 mod recording;
 pub mod resumption;

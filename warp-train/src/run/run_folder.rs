@@ -16,6 +16,7 @@ use crate::run::iteration_sum::IterationSum;
 use crate::run::journal::{Journal, Logged, METRICS, each_line};
 use crate::run::metrics::RecentReturns;
 use crate::run::new_folder;
+use crate::run::open_line;
 use crate::run::scribe::Scribe;
 use crate::run::trainer::Trainer;
 use serde::Serialize;
@@ -63,6 +64,8 @@ pub(super) struct Scroll {
     pub(super) journal: Journal,
     /// Iterations since the last line.
     pub(super) sum: IterationSum,
+    /// Where a line begins that the last process left of some of them, and that is behind all others.
+    pub(super) left: Option<u64>,
 }
 
 /// A run's folder that no other process trains in as long as this lives.
@@ -138,7 +141,7 @@ impl Run {
             save(&Self::checkpoints(staging), trainer)?;
             write_whole(&staging.join("config.toml"), config_toml)
         })?;
-        Self::open(Locked { folder: folder.into(), journal })
+        Self::open(Locked { folder: folder.into(), journal }, IterationSum::default(), None)
     }
 
     /// Checks that no run is in `folder`.
@@ -181,7 +184,8 @@ impl Run {
         // Mean returns and seconds go on where the run was interrupted.
         let (mut recent, mut before) = (RecentReturns::default(), 0.0);
         let (mut best, mut evaluated) = (BestSteps::default(), None);
-        let logged = locked.journal.go_on_after(step, |line| {
+        let sum = open_line::read(&locked.folder, step);
+        let gone = locked.journal.go_on_after(step, sum.is_some(), |line| {
             let groups = line.group_return.iter().map(|(group, spread)| (group, spread.mean));
             recent.add(line.episodes, line.episode_return.as_ref().map(|s| s.mean), groups);
             before = line.seconds.unwrap_or(before);
@@ -193,9 +197,18 @@ impl Run {
         }
         let arrays = supersede(&locked.folder, step)?;
         write_whole(&locked.folder.join("config.toml"), config_toml)?;
-        let notes = aside.into_iter().chain(logged).chain(arrays).collect();
+        let notes = aside.into_iter().chain(gone.said).chain(arrays).collect();
         let saved = step;
-        let opened = Self::open(locked)?;
+        if let (Some(sum), None) = (&sum, gone.last) {
+            // A process that went on with its line was killed.
+            sum.open.iter().for_each(|open| recent.add_iteration(&open.episodes));
+        }
+        if sum.is_none() {
+            // Of a step that the run may come to again.
+            open_line::write(&locked.folder, &IterationSum::default())?;
+        }
+        let left = gone.last.filter(|_| sum.is_some());
+        let opened = Self::open(locked, sum.unwrap_or_default(), left)?;
         let (first_step, logged) = (step, before);
         Ok(Self { first_step, before, logged, recent, saved, best, evaluated, notes, ..opened })
     }
@@ -208,9 +221,10 @@ impl Run {
         Ok(total_steps(config_toml) > total_steps(&before))
     }
 
-    fn open(locked: Locked) -> Result<Self> {
+    /// Opens a folder; `sum` has no line yet, but for that of an earlier process, which begins at `left`.
+    fn open(locked: Locked, sum: IterationSum, left: Option<u64>) -> Result<Self> {
         let Locked { folder, journal } = locked;
-        let scroll = Scroll { folder: folder.clone(), journal, sum: IterationSum::default() };
+        let scroll = Scroll { folder: folder.clone(), journal, sum, left };
         Ok(Self {
             folder,
             scribe: Scribe::new("warp records", scroll)?,
