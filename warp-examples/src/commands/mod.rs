@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod config;
+mod contradictions;
 mod dashboard;
 mod device;
 pub mod envs;

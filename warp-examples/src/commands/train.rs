@@ -8,8 +8,8 @@ use super::start::StartClock;
 use super::stop::Stop;
 use super::task::{self, Task};
 use super::{
-    Device, dashboard, fleet, memory, notes, options, out_folder, restarts, resumption, tell,
-    thread_count, training_learner,
+    Device, contradictions, dashboard, fleet, memory, notes, options, out_folder, restarts,
+    resumption, tell, thread_count, training_learner,
 };
 use crate::basis::Basis;
 use crate::records::array_log::{self, ArrayLog};
@@ -67,7 +67,7 @@ pub struct TrainArgs {
     #[arg(long, value_name = "N", requires = "sweep", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub samples: Option<u32>,
     /// Seed of these samples.
-    #[arg(long, value_name = "S", default_value_t = 0)]
+    #[arg(long, value_name = "S", default_value_t = 0, requires = "sweep")]
     pub sweep_seed: u64,
     /// Successive halving: after each round of a sweep, the best one in N settings continues, and the next round is N
     /// times as long.
@@ -136,6 +136,7 @@ impl TrainArgs {
 pub fn execute(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
     // Before anything is created.
     dashboard::check(args.dashboard)?;
+    contradictions::check(args)?;
     if args.restarts.is_supervisor() {
         return restarts::supervise(args, registry);
     }
@@ -246,7 +247,8 @@ impl<'a> OneRank<'a> {
         }
         let based = basis.map(|basis| basis.to_string());
         let of_run = notes::of_run(trainer.config(), trainer.env_steps());
-        notes::tell(based.into_iter().chain(of_run).chain(run.notes().iter().cloned()));
+        let said = based.into_iter().chain(contradictions::without_effect(&args)).chain(of_run);
+        notes::tell(said.chain(run.notes().iter().cloned()));
         // A wait that the user should not wonder about.
         if let Some(notice) = device.compile_notice() {
             tell(&notice);

@@ -13,7 +13,7 @@ mod shown;
 use super::ranks::Ranks;
 use super::stop::Stop;
 use super::train::TrainArgs;
-use super::{Device, notes, out_folder, say, tell};
+use super::{Device, contradictions, notes, out_folder, say, tell};
 use crate::Outcome;
 use anyhow::{Context, Result, bail};
 use plan::{plan, planned};
@@ -110,7 +110,8 @@ fn write(
         let of_settings = settings(&runs);
         let of_settings = of_settings.iter().map(|setting| &runs[setting.start].config);
         let of_settings = of_settings.flat_map(|config| notes::of_run(config, 0));
-        notes::tell(bases.iter().map(ToString::to_string).chain(of_settings));
+        let bases = bases.iter().map(ToString::to_string);
+        notes::tell(bases.chain(contradictions::without_effect(args)).chain(of_settings));
     }
     notes::tell(fleet.note().map(ToString::to_string));
     let about = FleetSummary {
