@@ -129,6 +129,10 @@ fn top_says_a_line_of_each_run_where_there_is_no_terminal() {
     assert!(said.starts_with("fleet: a fleet, 2 of 2 runs have finished"), "{said}");
     let said = folder.warp(&["top", "nothing"]);
     assert!(said.code == Some(2) && said.stderr.contains("nothing"), "{said:?}");
+    // What is there is shown beside what is not.
+    let said = folder.warp(&["top", "nothing", "a"]);
+    assert!(said.stdout.starts_with("a: 1280 of 1280 steps"), "{said:?}");
+    assert!(said.code == Some(2) && said.stderr.contains("nothing"), "{said:?}");
 }
 
 #[test]

@@ -121,6 +121,17 @@ pub fn training_learner(
     }
 }
 
+/// So many of what `one` names, as in "1 episode" and "2 episodes".
+fn counted(n: usize, one: &str) -> String {
+    let ending = if n == 1 { "" } else { "s" };
+    format!("{n} {one}{ending}")
+}
+
+/// The verb of `n` things.
+fn were(n: usize) -> &'static str {
+    if n == 1 { "was" } else { "were" }
+}
+
 /// Prints one JSON object.
 fn print_json(value: &impl serde::Serialize) -> Result<()> {
     say(&serde_json::to_string_pretty(value)?)

@@ -1,7 +1,7 @@
 //! What is said of a fleet at its end: its runs, value by value of a sweep, and which did best.
 
 use crate::commands::progress::short;
-use crate::commands::say;
+use crate::commands::{say, were};
 use crate::records::fleet::label;
 use anyhow::Result;
 use std::path::Path;
@@ -48,7 +48,8 @@ pub(super) fn report(
     let FleetSummary { env, algorithm, n_runs, n_finished, n_broken, n_stopped, .. } = summary;
     let count =
         |n: &usize, what: &str| if *n > 0 { format!(", {n} {what}") } else { String::new() };
-    let others = count(n_stopped, "were stopped by halving") + &count(n_broken, "broke");
+    let stopped = format!("{} stopped by halving", were(*n_stopped));
+    let others = count(n_stopped, &stopped) + &count(n_broken, "broke");
     say(&format!(
         "{env} with {algorithm}: {n_finished} of {n_runs} runs finished{others}, {} steps in {:.1} \
          s ({}steps/s in total); the fleet is in {}",
