@@ -58,7 +58,7 @@ impl fmt::Display for Basis {
                 f,
                 "warning: {env} has a default configuration for {}, but none for {algorithm}: keys \
                  that are not set have general defaults, which may not learn anything here",
-                others.join(" and ")
+                others.join(", ")
             ),
             Basis::General { env, .. } => write!(
                 f,

@@ -9,6 +9,7 @@ pub mod commands;
 pub mod dashboard;
 pub mod defaults;
 pub mod episode;
+mod named_file;
 pub mod onnx;
 pub mod output;
 #[doc(hidden)]

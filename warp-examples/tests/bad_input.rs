@@ -7,7 +7,7 @@
 mod warp_command;
 
 use std::time::{Duration, Instant};
-use warp_command::{Folder, Said};
+use warp_command::{Folder, SMALL, Said};
 
 fn refused(folder: &Folder, args: &[&str], words: &str) -> Said {
     let started = Instant::now();
@@ -413,4 +413,50 @@ fn a_damaged_run_is_refused_by_every_command_and_left_as_it_is() {
     }
     std::fs::remove_dir_all(folder.path("run/checkpoints")).unwrap();
     refused_as_it_is("there is none");
+}
+
+#[test]
+fn what_a_command_line_says_twice_is_refused_or_said() {
+    let folder = Folder::new("twice");
+    for (args, words) in [
+        (
+            &["--steps=128", "--set=total_steps=5"][..],
+            "--steps 128 contradicts --set total_steps=5",
+        ),
+        (&["--seed=3", "--set=seed=4"], "--seed 3 contradicts --set seed=4"),
+        (&["--set=num_envs=9"], "--envs 8 contradicts --set num_envs=9"),
+        (&["--seeds=0..2", "--set=seed=4"], "--seeds 0..2 contradicts --set seed=4"),
+        (&["--sweep-seed=4"], "--sweep"),
+    ] {
+        let said = folder.warp(&[&["train"], &SMALL[..], &["--out=none"], args].concat());
+        assert!(said.code == Some(2) && said.stderr.contains(words), "{args:?}: {said:?}");
+        assert!(!folder.path("none").exists());
+    }
+    let said = folder.warp(&["bench", "cartpole", "--peak=3"]);
+    assert!(said.code == Some(2) && said.stderr.contains("--peak: only with --map"), "{said:?}");
+    for (n, (args, words)) in [
+        (
+            &["--set=learning_rate=0.1", "--seed=3", "--set=seed=3"][..],
+            "--set learning_rate=0.002 has no effect, since --set learning_rate=0.1 comes later",
+        ),
+        (
+            &["--sweep=learning_rate=0.1,0.2"],
+            "--set learning_rate=0.002 has no effect beside --sweep learning_rate=0.1,0.2",
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let out = format!("--out=run-{n}");
+        let said = folder.train(&[&["--steps=128", &out], args].concat()).stderr;
+        assert!(said.contains(words) && said.matches("has no effect").count() == 1, "{said}");
+    }
+}
+
+#[test]
+fn a_policy_of_no_group_is_named_by_what_was_said_of_it() {
+    let folder = Folder::new("no-group");
+    let said = folder.warp(&["train", "cartpole", "--set=policy.x.hidden=[1]", "--out=none"]);
+    let words = "policy \"x\" is that of no group, since cartpole has the group pole";
+    assert!(said.code == Some(2) && said.stderr.contains(words), "{said:?}");
 }

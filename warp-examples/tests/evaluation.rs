@@ -89,6 +89,14 @@ fn a_run_stops_at_the_return_that_is_enough() {
     assert_eq!(folder.checkpoint("run"), Some(step));
     let words = format!("stopped after an evaluation with a mean return of {mean:.1}");
     assert!(said.stdout.contains(&words), "{said:?}");
+    // Resumed, it is where it was; it goes on if it is to be longer, also when that is interrupted.
+    let (records, checkpoints) = (folder.metrics("run"), folder.files("run/checkpoints"));
+    let said = folder.done(&["train", "--resume=run"]);
+    assert!(said.stdout.contains(&words) && said.stdout.contains("more --steps"), "{said:?}");
+    assert!(folder.files("run/checkpoints") == checkpoints && folder.metrics("run") == records);
+    let higher = ["train", "--resume=run", "--set=stop_at_return=9999", "--steps=1280"];
+    folder.done(&higher);
+    assert_eq!(folder.checkpoint("run"), Some(step.max(1280)));
     for (set, words) in [
         ("stop_at_return=9", "stop_at_return = 9: it refers to the mean return of evaluations"),
         ("eval_episodes=0", "eval_episodes = 0: must be at least 1"),
@@ -132,6 +140,19 @@ fn a_line_sums_up_the_iterations_since_the_last() {
     assert!((sum(&all, total) - sum(&some, total)).abs() < 1e-6);
     let loss = |line: &Value| line["policy"]["pole"]["loss"].as_f64().unwrap();
     assert!((sum(&all[..4], loss) / 4.0 - loss(&some[0])).abs() < 1e-9);
+    // Wherever it is interrupted, a line goes on.
+    let cut = ["--set=log_interval=4", "--set=checkpoint_steps=640", "--steps=384", "--out=cut"];
+    folder.train(&cut);
+    assert_eq!(steps(&folder.metrics("cut")), [3]);
+    folder.done(&["train", "--resume=cut"]);
+    assert_eq!(steps(&folder.metrics("cut")), [3]);
+    for n in ["768", "896", "1280"] {
+        folder.done(&["train", "--resume=cut", "--steps", n]);
+    }
+    assert_eq!(folder.timeless_metrics("cut"), folder.timeless_metrics("some"));
+    assert!(["cut", "some"].iter().all(|run| !folder.path(run).join("open_line.json").exists()));
+    let aside = folder.read("cut/metrics.superseded.jsonl");
+    assert_eq!(aside.lines().count(), 3, "those of the iterations 3, 6 and 7: {aside}");
     assert!(
         folder.files("all/checkpoints/000000001280")
             == folder.files("some/checkpoints/000000001280")

@@ -275,3 +275,23 @@ fn weights_that_are_lost_or_changed_are_noticed_and_trained_again() {
     assert!(said.starts_with("4 of 4 runs have finished"), "{said}");
     folder.done(&["report", "many"]);
 }
+
+/// As a process leaves it that is killed between the last run's end and its own.
+#[test]
+fn what_a_finished_fleet_lacks_is_made_when_it_is_resumed() {
+    let folder = Folder::new("fleet-lacks");
+    let sweep = ["--sweep", "learning_rate=0.001,0.01,0.02,0.03", "--halving=2"];
+    train(&folder, &[&sweep[..], &["--seeds", "0..2", "--out", "many"]].concat());
+    let [curves, winner] = ["many/curves.png", "many/winner.toml"].map(|file| folder.path(file));
+    let before = [&curves, &winner].map(|file| std::fs::read(file).unwrap());
+    let n_events = folder.files("many/tensorboard").len();
+    std::fs::write(&curves, "").unwrap();
+    std::fs::remove_file(&winner).unwrap();
+    std::fs::remove_dir_all(folder.path("many/tensorboard")).unwrap();
+    let said = folder.done(&["train", "--resume", "many"]).stdout;
+    assert!(said.ends_with("made: curves.png, tensorboard, winner.toml\n"), "{said}");
+    assert!(before == [&curves, &winner].map(|file| std::fs::read(file).unwrap()));
+    assert_eq!(folder.files("many/tensorboard").len(), n_events);
+    let said = folder.done(&["train", "--resume", "many"]).stdout;
+    assert_eq!(said, "all runs of the fleet in many have finished\n");
+}

@@ -225,4 +225,10 @@ fn what_can_not_be_exported_is_refused() {
         assert!(said.code == Some(2) && said.stderr.contains(words), "{said:?}");
         assert!(said.stderr.lines().count() == 1 && !folder.path("no.onnx").exists());
     }
+    // What belongs to the run is not taken for the policy's file.
+    let config = folder.read("run/config.toml");
+    let said = folder.warp(&["export", "run", "-o", "run/config.toml"]);
+    let words = "\"run/config.toml\": expected a name that ends in .onnx";
+    assert!(said.code == Some(2) && said.stderr.contains(words), "{said:?}");
+    assert_eq!(folder.read("run/config.toml"), config);
 }

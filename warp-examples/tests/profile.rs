@@ -39,9 +39,37 @@ fn a_trace_has_every_iteration_its_phases_evaluations_and_checkpoints() {
     // The run is the run without.
     folder.train(&[&keys[..], &["--steps=1280", "--out=plain"]].concat());
     assert!(folder.files("run/checkpoints") == folder.files("plain/checkpoints"));
-    let args = ["--steps=128", "--out=none", "--profile=no/such/trace.json"];
-    let said = folder.warp(&[&["train"], &warp_command::SMALL[..], &args].concat());
-    assert!(said.code == Some(2) && said.stderr.contains("no/such/trace.json"), "{said:?}");
+}
+
+/// Before there is a run, or anything of one is changed.
+#[test]
+fn a_trace_is_refused_where_it_can_not_be() {
+    let folder = Folder::new("profile-refused");
+    folder.train(&["--steps=128", "--out=run"]);
+    std::fs::write(folder.path("mine.json"), "{}").unwrap();
+    let before = folder.files("");
+    for (path, words) in [
+        ("no/such/trace.json", "cannot write \"no/such/trace.json\""),
+        ("none/trace.txt", "expected a name that ends in .json"),
+        ("run/metrics.jsonl", "expected a name that ends in .json"),
+        ("run/summary.json", "\"run/summary.json\" is for something else than a trace"),
+        ("none/summary.json", "is for something else than a trace"),
+        ("mine.json", "is for something else than a trace"),
+    ] {
+        let profile = format!("--profile={path}");
+        let new = [&["train"], &warp_command::SMALL[..], &["--steps=128", "--out=none", &profile]];
+        for args in [&new.concat()[..], &["train", "--resume=run", "--steps=256", &profile]] {
+            let said = folder.warp(args);
+            assert!(said.code == Some(2) && said.stderr.contains(words), "{args:?}: {said:?}");
+        }
+    }
+    assert!(folder.files("") == before);
+    // In the place of an older one, and in the run's own folder.
+    for run in ["one", "two"] {
+        folder.train(&["--steps=128", "--out", run, "--profile=trace.json"]);
+    }
+    folder.train(&["--steps=128", "--out=three", "--profile=three/trace.json"]);
+    assert!(folder.read("three/trace.json").starts_with("[\n"));
 }
 
 #[test]
@@ -100,6 +128,10 @@ fn top_says_a_line_of_each_run_where_there_is_no_terminal() {
     let said = folder.done(&["top", "fleet", "a"]).stdout;
     assert!(said.starts_with("fleet: a fleet, 2 of 2 runs have finished"), "{said}");
     let said = folder.warp(&["top", "nothing"]);
+    assert!(said.code == Some(2) && said.stderr.contains("nothing"), "{said:?}");
+    // What is there is shown beside what is not.
+    let said = folder.warp(&["top", "nothing", "a"]);
+    assert!(said.stdout.starts_with("a: 1280 of 1280 steps"), "{said:?}");
     assert!(said.code == Some(2) && said.stderr.contains("nothing"), "{said:?}");
 }
 

@@ -190,3 +190,21 @@ fn unfinished_runs_and_folders_without_one_are_left_out() {
     let said = folder.warp(&["report", "runs/empty"]);
     assert!(said.code == Some(2) && said.stderr.contains("runs/empty/config.toml"), "{said:?}");
 }
+
+#[test]
+fn lines_that_can_not_be_read_are_said() {
+    let folder = Folder::new("report-damaged");
+    folder.train(&["--steps=1280", "--out=run"]);
+    let text = folder.read("run/metrics.jsonl");
+    let cut = |(n, line): (usize, &str)| match n {
+        2..5 => format!("{}\n", &line[..line.len() / 2]),
+        _ => format!("{line}\n"),
+    };
+    let text: String = text.lines().enumerate().map(cut).collect();
+    std::fs::write(folder.path("run/metrics.jsonl"), text).unwrap();
+    for args in [&["report", "run"][..], &["top", "run"], &["plot", "run", "--out=curves.svg"]] {
+        let said = folder.done(args).stderr;
+        let words = "\"run/metrics.jsonl\": skipped 3 lines that can't be read";
+        assert!(said.lines().filter(|line| line.contains(words)).count() == 1, "{args:?}: {said}");
+    }
+}

@@ -11,6 +11,7 @@ use runs::{AnyLearner, Folder, TAG, bits, config, trainer};
 use std::path::Path;
 use warp_train::checkpoint;
 use warp_train::config::LeagueConfig;
+use warp_train::journal::METRICS;
 use warp_train::league::{LEAGUE, LeagueLearner, Table, tournament};
 use warp_train::learner::LearnerState;
 use warp_train::native::NativeLearner;
@@ -56,6 +57,18 @@ fn run(folder: &Path, config: &TrainConfig) -> Trainer {
     trainer
 }
 
+/// The lines of a run's metrics, without what the clock says.
+fn records(folder: &Path) -> Vec<serde_json::Value> {
+    let text = std::fs::read_to_string(folder.join(METRICS)).unwrap();
+    let line = |line: &str| {
+        let mut line: serde_json::Value = serde_json::from_str(line).unwrap();
+        let keys = line.as_object_mut().unwrap();
+        keys.retain(|key, _| !["steps_per_second", "seconds"].contains(&&key[..]));
+        line
+    };
+    text.lines().map(line).collect()
+}
+
 fn steps_kept(folder: &Path) -> Vec<u64> {
     checkpoint::list(&Run::checkpoints(folder)).unwrap().into_iter().map(|(step, _)| step).collect()
 }
@@ -77,6 +90,7 @@ fn a_run_that_goes_on_equals_one_that_never_stopped() {
         to(7, "parts");
         let (parts, parts_path) = to(9, "parts");
         assert!(bits(&parts.learner().state()) == bits(&whole.learner().state()), "{rule}");
+        assert_eq!(records(&parts_path), records(&whole_path));
         let table = Table::read(&whole_path).unwrap().unwrap();
         assert_eq!(Table::read(&parts_path).unwrap().unwrap(), table);
         // Every second iteration, and the end.
@@ -99,9 +113,17 @@ fn one_side_learns_alone_where_an_older_self_plays() {
     let mut seen = [0; 3];
     let mut before = trainer.learner().state();
     for _ in 0..20 {
-        trainer.iterate().unwrap();
+        let metrics = trainer.iterate().unwrap();
         let after = trainer.learner().state();
         let moved = |policy: &str| after.of_policy(policy) != before.of_policy(policy);
+        for policy in ["runner", "tagger"] {
+            // Nothing is said of a policy that did not learn.
+            let said = metrics.policy[policy].iter().count();
+            assert_eq!(
+                (said > 0, metrics.policy[policy].get("loss").is_some()),
+                (moved(policy), moved(policy))
+            );
+        }
         let kind = match (moved("runner"), moved("tagger")) {
             (true, true) => 0,
             (true, false) => 1,

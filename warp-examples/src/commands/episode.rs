@@ -2,9 +2,9 @@
 
 use super::play::policies;
 use super::say;
-use crate::Outcome;
 use crate::episode::recorder::Recorder;
-use anyhow::{Context, Result, bail, ensure};
+use crate::{Outcome, named_file};
+use anyhow::{Result, bail, ensure};
 use clap::Args;
 use std::ops::{ControlFlow, Range};
 use std::path::PathBuf;
@@ -70,8 +70,7 @@ pub fn execute(args: &EpisodeArgs, registry: &Registry) -> Result<Outcome> {
         })?;
     }
     let bytes = recorder.finish(&config.to_toml(registry.get(&config.run.env_id)?.fields))?;
-    std::fs::write(&args.out, bytes)
-        .with_context(|| format!("cannot write \"{}\"", args.out.display()))?;
+    named_file::write(&args.out, bytes)?;
     let n = episodes.len();
     let episodes = if n == 1 { "1 episode is".to_string() } else { format!("{n} episodes are") };
     say(&format!("{episodes} written to {}", args.out.display()))?;

@@ -209,7 +209,7 @@ fn lines(evaluation: &Evaluation, env_steps: u64) -> Vec<String> {
         None => "(no interval)".into(),
     };
     let mut lines = vec![
-        format!("{episodes} episodes after {env_steps} steps of training"),
+        format!("{} after {env_steps} steps of training", super::counted(*episodes, "episode")),
         format!("return  mean {mean_episode_return:.2} {spread}  min {min:.2}  max {max:.2}"),
         format!("length  mean {mean_episode_length:.1}"),
     ];

@@ -77,16 +77,15 @@ impl Evaluated<'_> {
         let all = self.returns(&finished);
         let all = if groups.len() > 1 { all.across() } else { all };
         let mut lines = vec![match is_one {
-            true => format!("{episodes} episodes"),
+            true => super::counted(episodes, "episode"),
             false => {
                 let (n, n_listed) = (finished.len(), self.listed.len());
                 let stopped = match self.stopped.len() {
                     0 => String::new(),
-                    n => format!(", {n} were stopped by halving"),
+                    n => format!(", {n} {} stopped by halving", super::were(n)),
                 };
-                format!(
-                    "{n} of {n_listed} runs have finished{stopped}; {episodes} episodes of each"
-                )
+                let episodes = super::counted(episodes, "episode");
+                format!("{n} of {n_listed} runs have finished{stopped}; {episodes} of each")
             }
         }];
         for (swept, returns, round) in &groups {

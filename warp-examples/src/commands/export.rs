@@ -1,8 +1,8 @@
 //! `warp export`: a policy as an ONNX file, for any ONNX runtime.
 
 use super::{play, say};
-use crate::{Outcome, onnx};
-use anyhow::{Context, Result, bail};
+use crate::{Outcome, named_file, onnx};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use std::path::PathBuf;
 use warp_func::Registry;
@@ -30,6 +30,11 @@ pub struct ExportArgs {
 /// # Errors
 /// A run or policy that can't be opened or exported, or a file that can't be written.
 pub fn execute(args: &ExportArgs, registry: &Registry) -> Result<Outcome> {
+    ensure!(
+        args.out.extension().is_some_and(|ending| ending == "onnx"),
+        "\"{}\": expected a name that ends in .onnx",
+        args.out.display()
+    );
     let (config, mut learner) = play::policies(&args.run, args.run_number, "native", registry)?;
     let names: Vec<&str> = config.policies.iter().map(|plan| plan.name.as_str()).collect();
     let policy = match (&args.policy, &names[..]) {
@@ -43,8 +48,7 @@ pub fn execute(args: &ExportArgs, registry: &Registry) -> Result<Outcome> {
             .with_context(|| format!("--policy {name}: the run has {}", names.join(", ")))?,
     };
     let exported = onnx::export(&config, &mut *learner, policy)?;
-    std::fs::write(&args.out, &exported.bytes)
-        .with_context(|| format!("cannot write \"{}\"", args.out.display()))?;
+    named_file::write(&args.out, &exported.bytes)?;
     say(&format!("policy \"{}\" is in {}: {}", names[policy], args.out.display(), exported.about))?;
     Ok(Outcome::Done)
 }

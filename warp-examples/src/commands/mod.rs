@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod config;
+mod contradictions;
 mod dashboard;
 mod device;
 pub mod envs;
@@ -118,6 +119,17 @@ pub fn training_learner(
         Some(_) => Ok(Box::new(LeagueLearner::new(config, make)?)),
         None => make(config),
     }
+}
+
+/// So many of what `one` names, as in "1 episode" and "2 episodes".
+fn counted(n: usize, one: &str) -> String {
+    let ending = if n == 1 { "" } else { "s" };
+    format!("{n} {one}{ending}")
+}
+
+/// The verb of `n` things.
+fn were(n: usize) -> &'static str {
+    if n == 1 { "was" } else { "were" }
 }
 
 /// Prints one JSON object.

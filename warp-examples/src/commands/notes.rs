@@ -5,6 +5,7 @@ use crate::output;
 use anyhow::{Result, bail};
 use warp_func::Start;
 use warp_train::TrainConfig;
+use warp_train::config::RunConfig;
 use warp_train::trainer::trained_groups;
 
 /// Prints each of `notes` once.
@@ -67,6 +68,12 @@ fn without_effect(config: &TrainConfig) -> Vec<String> {
         let set = set.into_iter().filter(|(_, is_set)| *is_set);
         found.extend(set.map(|(key, _)| format!("{key} has no effect without start = \"pool\"")));
     }
+    if run.pool_digest.is_some() && run.pool_file.is_none() {
+        found.push("pool_digest has no effect without pool_file".into());
+    }
+    if run.log_replicas != RunConfig::default().log_replicas && run.log_arrays.is_empty() {
+        found.push("log_replicas has no effect without log_arrays".into());
+    }
     // One is the default.
     if run.keep_best_checkpoints > 1 && run.eval_steps == 0 {
         found.push(format!(
@@ -108,6 +115,15 @@ fn without_learning(config: &TrainConfig, done: u64) -> Vec<String> {
     let (total, each) = (config.run.total_steps, config.steps_per_iteration().max(1));
     let mut found = Vec::new();
     for plan in config.policies.iter().filter(|plan| plan.config.to_train) {
+        let (starts, end) = (plan.config.learning_starts, config.end_after(done));
+        // Where its last iteration begins.
+        if plan.algorithm.reads("learning_starts") && starts > end.saturating_sub(each) {
+            found.push(format!(
+                "policy \"{}\" learns nothing: its learning_starts = {starts} comes after the last \
+                 iteration of this run, which ends after {end} steps",
+                plan.name
+            ));
+        }
         for zero in plan.config.learning_rate.zeros(done..total) {
             let begins = (zero.start - done).checked_next_multiple_of(each);
             // No iteration begins there.
@@ -177,6 +193,17 @@ mod tests {
     }
 
     #[test]
+    fn a_memory_that_is_filled_to_the_end_is_said() {
+        let dqn = ["algorithm=dqn", "num_envs=8", "num_steps=16", "total_steps=1280"];
+        let with = |starts: &str| notes("cartpole", &[&dqn[..], &[starts]].concat(), 0);
+        assert_eq!(with("learning_starts=1152"), [""; 0]);
+        let said = with("learning_starts=1153");
+        let words = "learns nothing: its learning_starts = 1153 comes after the last iteration";
+        assert!(said.len() == 1 && said[0].contains(words), "{said:?}");
+        assert_eq!(notes("cartpole", &["total_steps=50"], 0).len(), 1, "PPO has no memory");
+    }
+
+    #[test]
     fn keys_without_effect_are_named() {
         let said = notes("cartpole", &["pool_size=8"], 0);
         assert_eq!(said, ["pool_size has no effect without start = \"pool\""]);
@@ -187,6 +214,13 @@ mod tests {
         let said = notes("cartpole", &["norm_return=true", "num_envs=1", "num_minibatches=1"], 0);
         assert!(said.len() == 1 && said[0].starts_with("norm_return has no effect on policy"));
         assert_eq!(notes("cartpole", &["norm_return=true"], 0), [""; 0]);
+        let said = notes("cartpole", &["log_replicas=[3]", "pool_digest=\"0\""], 0);
+        let words = [
+            "pool_digest has no effect without pool_file",
+            "log_replicas has no effect without log_arrays",
+        ];
+        assert_eq!(said, words);
+        assert_eq!(notes("cartpole", &["log_replicas=[3]", "log_arrays=[\"x\"]"], 0), [""; 0]);
     }
 
     #[test]

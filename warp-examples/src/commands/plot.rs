@@ -139,10 +139,7 @@ impl Reader<'_> {
         let figures = self.figures(&config);
         let keys: Vec<Vec<&str>> = figures.iter().map(Figure::keys).collect();
         let history = History::read(path, self.args.x, &keys)?;
-        if history.n_damaged > 0 {
-            let n = history.n_damaged;
-            tell(&format!("\"{}\": skipped {n} lines that can't be read", path.display()));
-        }
+        history.damage.iter().for_each(|said| tell(said));
         let setting = Setting::of_run(path, &config, u64::MAX, self.registry)?;
         let curve = |((figure, keys), series): ((&Figure, &Vec<&str>), &Series)| {
             // Means over episodes are smoothed; a figure of the iteration is shown as it is.

@@ -3,18 +3,18 @@
 use super::folders::with_runs;
 use super::metric::no_such_metric;
 use super::{options, print_json, say, tell};
-use crate::Outcome;
 use crate::records::seeds::excluded;
 use crate::report::comparison::{Scales, Section, sections};
 use crate::report::profiles;
 use crate::report::scores::{Score, Scores};
 use crate::report::statistics::Bootstrap;
 use crate::report::tables::{latex, markdown};
+use crate::{Outcome, named_file};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use warp_func::Registry;
 
 /// Compare the scores of runs, with confidence intervals.
@@ -54,6 +54,7 @@ pub fn execute(args: &ReportArgs, registry: &Registry) -> Result<Outcome> {
         scores.read(folder, args.metric.as_deref(), registry)?;
     }
     scores.settle();
+    scores.damage.iter().for_each(|said| tell(said));
     if scores.list.is_empty() {
         let known: Vec<String> = scores.known.into_iter().collect();
         bail!(no_such_metric(args.metric.as_deref(), &known));
@@ -70,8 +71,8 @@ pub fn execute(args: &ReportArgs, registry: &Registry) -> Result<Outcome> {
     if let Some(folder) = &args.out {
         std::fs::create_dir_all(folder)
             .with_context(|| format!("cannot create \"{}\"", folder.display()))?;
-        write(&folder.join("report.md"), &text)?;
-        write(&folder.join("report.tex"), &latex(&sections, &score))?;
+        named_file::write(&folder.join("report.md"), &text)?;
+        named_file::write(&folder.join("report.tex"), latex(&sections, &score))?;
         profiles::chart(&sections, &bootstrap).save(&folder.join("profiles.png"))?;
         tell(&format!("the report is in {}", folder.display()));
     }
@@ -81,10 +82,6 @@ pub fn execute(args: &ReportArgs, registry: &Registry) -> Result<Outcome> {
         say(text.trim_end())?;
     }
     Ok(Outcome::Done)
-}
-
-fn write(path: &Path, text: &str) -> Result<()> {
-    std::fs::write(path, text).with_context(|| format!("cannot write \"{}\"", path.display()))
 }
 
 /// The scales of tasks, all of which must exist.

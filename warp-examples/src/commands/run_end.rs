@@ -37,6 +37,9 @@ pub(super) fn report(summary: &Summary, folder: &Path, end: End) -> Result<()> {
     let folder = folder.display();
     let on = match end {
         End::Stopped(Stopped::Asked) => format!(", and --resume {folder} continues it"),
+        End::Stopped(Stopped::ReturnReached(_)) if summary.part_env_steps == 0 => {
+            ", and a higher stop_at_return or more --steps continue it".into()
+        }
         _ => String::new(),
     };
     say(&format!(

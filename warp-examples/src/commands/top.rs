@@ -1,7 +1,7 @@
 //! `warp top`: the progress of runs that other processes train.
 
 use super::folders::with_runs;
-use super::say;
+use super::{say, tell, were};
 use crate::Outcome;
 use crate::dashboard::follow::Followed;
 #[cfg(feature = "dashboard")]
@@ -31,16 +31,13 @@ const MOST_LIVE: usize = 16;
 pub fn execute(args: &TopArgs, registry: &Registry) -> Result<Outcome> {
     let (fleets, folders): (Vec<&Path>, Vec<&Path>) =
         with_runs(&args.runs, &[])?.into_iter().partition(|folder| Fleet::is_in(folder));
-    let mut runs = Vec::new();
+    let (mut runs, mut missing) = (Vec::new(), None);
     for folder in folders {
-        let mut run = Followed::open(folder, registry)?;
-        let updated = run.update().map(drop);
-        match args.runs.len() {
-            1 => updated?,
-            // The others are shown all the same.
-            _ => run.shown.fault = updated.err().map(|error| format!("{error:#}")),
+        // The others are shown all the same.
+        match followed(folder, args.runs.len() == 1, registry) {
+            Ok(run) => runs.push(run),
+            Err(error) => missing = missing.or(Some(error)),
         }
-        runs.push(run);
     }
     for folder in fleets {
         say(&fleet_line(folder)?)?;
@@ -48,12 +45,23 @@ pub fn execute(args: &TopArgs, registry: &Registry) -> Result<Outcome> {
     #[cfg(feature = "dashboard")]
     if (1..=MOST_LIVE).contains(&runs.len()) && std::io::IsTerminal::is_terminal(&std::io::stdout())
     {
-        return live(runs);
+        return missing.map_or_else(|| live(runs), Err);
     }
     runs.iter().try_for_each(|run| say(&run.shown.summary()))?;
     #[cfg(feature = "dashboard")]
     Gpus::find().now().iter().try_for_each(|gpu| say(&gpu.line()))?;
-    Ok(Outcome::Done)
+    missing.map_or(Ok(Outcome::Done), Err)
+}
+
+/// The run in `folder` as it is now; of several, one whose metrics can't be read says so where it is shown.
+fn followed(folder: &Path, is_alone: bool, registry: &Registry) -> Result<Followed> {
+    let mut run = Followed::open(folder, registry)?;
+    match run.update() {
+        Err(error) if is_alone => return Err(error),
+        updated => run.shown.fault = updated.err().map(|error| format!("{error:#}")),
+    }
+    run.damage().iter().for_each(|said| tell(said));
+    Ok(run)
 }
 
 /// How far a fleet is, whose records are written when its runs end.
@@ -69,7 +77,7 @@ fn fleet_line(folder: &Path) -> Result<String> {
     };
     let n_stopped = ended.iter().filter(|run| run.stopped_in_round.is_some()).count();
     let stopped = if n_stopped > 0 {
-        format!(", {n_stopped} were stopped by halving")
+        format!(", {n_stopped} {} stopped by halving", were(n_stopped))
     } else {
         String::new()
     };

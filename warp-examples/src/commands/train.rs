@@ -8,13 +8,13 @@ use super::start::StartClock;
 use super::stop::Stop;
 use super::task::{self, Task};
 use super::{
-    Device, dashboard, fleet, memory, notes, options, out_folder, restarts, resumption, tell,
-    thread_count, training_learner,
+    Device, contradictions, dashboard, fleet, memory, notes, options, out_folder, restarts,
+    resumption, tell, thread_count, training_learner,
 };
 use crate::basis::Basis;
 use crate::records::array_log::{self, ArrayLog};
 use crate::records::kernels::Kernels;
-use crate::records::trace::Trace;
+use crate::records::trace::{self, Trace};
 use crate::records::{Records, curves};
 use crate::{Outcome, pool_file};
 use anyhow::{Result, anyhow, bail};
@@ -67,7 +67,7 @@ pub struct TrainArgs {
     #[arg(long, value_name = "N", requires = "sweep", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub samples: Option<u32>,
     /// Seed of these samples.
-    #[arg(long, value_name = "S", default_value_t = 0)]
+    #[arg(long, value_name = "S", default_value_t = 0, requires = "sweep")]
     pub sweep_seed: u64,
     /// Successive halving: after each round of a sweep, the best one in N settings continues, and the next round is N
     /// times as long.
@@ -136,6 +136,7 @@ impl TrainArgs {
 pub fn execute(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
     // Before anything is created.
     dashboard::check(args.dashboard)?;
+    contradictions::check(args)?;
     if args.restarts.is_supervisor() {
         return restarts::supervise(args, registry);
     }
@@ -246,7 +247,8 @@ impl<'a> OneRank<'a> {
         }
         let based = basis.map(|basis| basis.to_string());
         let of_run = notes::of_run(trainer.config(), trainer.env_steps());
-        notes::tell(based.into_iter().chain(of_run).chain(run.notes().iter().cloned()));
+        let said = based.into_iter().chain(contradictions::without_effect(&args)).chain(of_run);
+        notes::tell(said.chain(run.notes().iter().cloned()));
         // A wait that the user should not wonder about.
         if let Some(notice) = device.compile_notice() {
             tell(&notice);
@@ -312,6 +314,7 @@ impl<'a> OneRank<'a> {
             tell_notice(entry);
             // Before anything that takes long.
             Run::check_free(&folder)?;
+            self.check_trace(&folder)?;
         }
         let mut trainer = self.trainer(config.clone(), registry, clock)?;
         self.prepare(&mut trainer, clock)?;
@@ -342,16 +345,26 @@ impl<'a> OneRank<'a> {
             let folder = place.folder.display();
             bail!("--steps {steps}: the run in \"{folder}\" has already done {done}");
         }
+        if locked.is_some() {
+            self.check_trace(&place.folder)?;
+        }
         let mut trainer = self.trainer(config, registry, clock)?;
         trainer.restore(&checkpoint)?;
         clock.part("checkpoint");
         self.prepare(&mut trainer, clock)?;
         trainer.sync()?;
         let Some(locked) = locked else { return Ok((trainer, None)) };
-        Run::keep_config(locked.folder(), done, !args.set.is_empty())?;
+        // A longer run goes on although it has reached its return, also when it is resumed again.
+        let goes_on = args.steps.is_some() && trainer.config().run.stop_at_return.is_some();
+        Run::keep_config(locked.folder(), done, goes_on || !args.set.is_empty())?;
         let run = Run::reopen(locked, &text, &checkpoint)?;
         clock.part("folder");
         Ok((trainer, Some(run)))
+    }
+
+    /// Checks where the trace of the run in `folder` is to be, if there is to be one.
+    fn check_trace(&self, folder: &Path) -> Result<()> {
+        self.args.profile.as_deref().map_or(Ok(()), |path| trace::check(path, folder))
     }
 
     fn trainer(

@@ -2,6 +2,7 @@
 
 use super::model::{Files, Shown};
 use crate::commands::read_config;
+use crate::records::history::damage;
 use anyhow::{Context, Result};
 use std::fs::Metadata;
 use std::io::{Read, Seek, SeekFrom};
@@ -20,6 +21,8 @@ pub struct Followed {
     read: u64,
     /// The beginning of a line whose end is not there yet.
     begun: Vec<u8>,
+    /// Lines that can't be read.
+    n_damaged: u64,
     /// What there is to be seen of it.
     pub shown: Shown,
 }
@@ -33,7 +36,7 @@ impl Followed {
         let config = read_config(folder, registry)?;
         let title = folder.display().to_string();
         let shown = Shown::new(title, 0, config.end_after(0));
-        Ok(Self { path: folder.join(METRICS), read: 0, begun: Vec::new(), shown })
+        Ok(Self { path: folder.join(METRICS), read: 0, begun: Vec::new(), n_damaged: 0, shown })
     }
 
     /// What its files say, of which the metrics have these `metadata`.
@@ -48,6 +51,12 @@ impl Followed {
         }
     }
 
+    /// What there is to say of lines that can't be read; nothing if all can.
+    #[must_use]
+    pub fn damage(&self) -> Option<String> {
+        damage(&self.path, self.n_damaged)
+    }
+
     /// Takes in what has been added; whether that was anything.
     ///
     /// # Errors
@@ -60,7 +69,7 @@ impl Followed {
         self.shown.files = self.files(&found);
         if length < self.read {
             // A run that went back to an older checkpoint begins again.
-            (self.read, self.shown.returns) = (0, Default::default());
+            (self.read, self.n_damaged, self.shown.returns) = (0, 0, Default::default());
             self.begun.clear();
         }
         let before = self.read;
@@ -69,9 +78,10 @@ impl Followed {
             let n = file.by_ref().take(PIECE).read_to_end(&mut self.begun).with_context(about)?;
             self.read += n as u64;
             let whole = self.begun.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-            for line in self.begun[..whole].split(|byte| *byte == b'\n') {
-                if let Ok(line) = serde_json::from_slice(line) {
-                    self.shown.line(&line);
+            for line in self.begun[..whole].split_inclusive(|byte| *byte == b'\n') {
+                match serde_json::from_slice(line) {
+                    Ok(line) => self.shown.line(&line),
+                    Err(_) => self.n_damaged += 1,
                 }
             }
             self.begun.drain(..whole);

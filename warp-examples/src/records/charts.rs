@@ -4,8 +4,9 @@
 use super::history::Axis;
 use super::pixels::{Area, OVERSAMPLING, Pixels};
 use super::ticks::{thinned, tick};
+use crate::named_file;
 use crate::render::png::png;
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use plotters::coord::Shift;
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
@@ -149,7 +150,7 @@ impl Chart {
             Format::Png => self.png(1)?,
             Format::Svg => self.svg()?.into_bytes(),
         };
-        std::fs::write(path, file).with_context(|| format!("cannot write \"{}\"", path.display()))
+        named_file::write(path, file)
     }
 
     fn svg(&self) -> Result<String> {

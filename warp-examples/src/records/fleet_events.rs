@@ -5,14 +5,16 @@ use super::event::{self, When};
 use super::event_file::{EventFile, frame};
 use super::fleet_lines::each_part;
 use super::{flatten, parameters};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::remove_dir_all;
-use std::io::ErrorKind;
 use std::path::Path;
 use warp_core::toml::{Table, Value as Toml};
 use warp_train::fleet::Listed;
+use warp_train::run::replace_folder;
+
+/// Where the events are, in the fleet's folder.
+pub const EVENTS: &str = "tensorboard";
 
 /// Runs that have events, at most: what TensorBoard can show side by side.
 const MOST: usize = 100;
@@ -50,16 +52,11 @@ impl FleetEvents {
     /// # Errors
     /// A folder that can't be written.
     pub fn write(&self, folder: &Path) -> Result<()> {
-        let place = folder.join("tensorboard");
-        match remove_dir_all(&place) {
-            Err(e) if e.kind() != ErrorKind::NotFound => {
-                return Err(e).with_context(|| format!("cannot delete \"{}\"", place.display()));
-            }
-            _ => {}
-        }
-        self.runs.iter().try_for_each(|one| {
-            let mut events = begun(&place, one)?;
-            self.frames.get(&(one.run as u64)).map_or(Ok(()), |frames| events.append(frames))
+        replace_folder(&folder.join(EVENTS), |place| {
+            self.runs.iter().try_for_each(|one| {
+                let mut events = begun(place, one)?;
+                self.frames.get(&(one.run as u64)).map_or(Ok(()), |frames| events.append(frames))
+            })
         })
     }
 }
@@ -160,6 +157,6 @@ mod tests {
                 frames[2..].iter().all(|frame| has(frame, "policy/a/loss") && !has(frame, "seed"))
             );
         }
-        remove_dir_all(&folder).unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

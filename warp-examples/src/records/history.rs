@@ -43,13 +43,13 @@ impl Axis {
 /// What a run logged of some figures.
 #[derive(Debug, Clone, Default)]
 pub struct History {
+    /// What there is to say of lines that can't be read, a sentence; an incomplete last one (the run was killed, or is still
+    /// running) does not count.
+    pub damage: Option<String>,
     /// One for each figure that was asked for, in their order.
     pub series: Vec<Series>,
     /// The progress of the run.
     pub end: f64,
-    /// Lines that can't be read; an incomplete last one (the run was killed, or is still running)
-    /// does not count.
-    pub n_damaged: u64,
     /// All figures that the run logged, their keys joined by dots.
     pub names: Vec<String>,
 }
@@ -89,9 +89,10 @@ impl History {
         let path = folder.join(METRICS);
         let mut found = Self { series: vec![Series::default(); figures.len()], ..Self::default() };
         let (mut episodes, mut edges, mut lacks) = (0.0, [Value::Null, Value::Null], false);
+        let mut n_damaged = 0;
         let read = each_line(&path, |line| {
             let Ok(values) = serde_json::from_slice::<Value>(line.bytes) else {
-                found.n_damaged += u64::from(line.is_ended);
+                n_damaged += u64::from(line.is_ended);
                 return;
             };
             let number = |key: &str| values.get(key).and_then(Value::as_f64);
@@ -118,10 +119,18 @@ impl History {
         if lacks && axis == Axis::Seconds {
             bail!("\"{}\" has lines without seconds, written by an older build", path.display());
         }
+        found.damage = damage(&path, n_damaged);
         // Figures of episodes are missing until one has ended.
         found.names = self::figures(&edges);
         Ok(found)
     }
+}
+
+/// What there is to say of a file of records, of which `n` lines can't be read; nothing if all can.
+#[must_use]
+pub fn damage(path: &Path, n: u64) -> Option<String> {
+    let lines = if n == 1 { "1 line".to_string() } else { format!("{n} lines") };
+    (n > 0).then(|| format!("\"{}\": skipped {lines} that can't be read", path.display()))
 }
 
 impl Series {
@@ -231,7 +240,9 @@ not a line
         assert_eq!(found.series[0].points(), [(20.0, 4.0)]);
         assert_eq!(found.series[1].points(), [(10.0, 1.0), (20.0, 2.0)]);
         assert_eq!(found.series[2].points(), []);
-        assert_eq!((found.end, found.n_damaged), (20.0, 1));
+        assert_eq!(found.end, 20.0);
+        let said = found.damage.unwrap();
+        assert!(said.ends_with("metrics.jsonl\": skipped 1 line that can't be read"), "{said}");
         let figures = ["env_steps", "episodes", "policy.a.loss", "episode_return.mean"];
         assert_eq!(found.names, figures);
         let by_episodes = history(Axis::Episodes, text, &keys[1..2]).unwrap();

@@ -6,14 +6,15 @@
 
 use super::kernels::{Kernel, Kernels};
 use crate::output::tell;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use warp_data::file;
 use warp_train::callback::{Callback, End, Flow};
 use warp_train::metrics::IterationMetrics;
 use warp_train::trainer::Span;
@@ -49,6 +50,52 @@ pub struct Trace {
     gpus: BTreeSet<u32>,
 }
 
+/// Files of runs and fleets that also end in `.json`.
+const OF_RUNS: [&str; 3] = ["summary.json", "fleet.json", "league.json"];
+
+/// Checks, before a run begins in `run`, that its trace can be written to `path` and takes the place of nothing but an
+/// older trace.
+///
+/// # Errors
+/// Another ending, a file that is no trace, or one that can't be written.
+pub fn check(path: &Path, run: &Path) -> Result<()> {
+    let shown = path.display();
+    ensure!(
+        path.extension().is_some_and(|ending| ending == "json"),
+        "--profile: \"{shown}\": expected a name that ends in .json"
+    );
+    let is_of_runs = OF_RUNS.iter().any(|name| path.ends_with(name));
+    ensure!(
+        !is_of_runs && (!path.is_file() || is_trace(path)),
+        "--profile: \"{shown}\" is for something else than a trace; choose another name"
+    );
+    if path.starts_with(run) && !run.exists() {
+        // There is no folder yet.
+        return Ok(());
+    }
+    let is_new = path.symlink_metadata().is_err();
+    let tried = File::options().create(true).append(true).open(path);
+    tried.with_context(|| format!("--profile: cannot write \"{shown}\""))?;
+    if is_new {
+        let _ = std::fs::remove_file(path);
+    }
+    Ok(())
+}
+
+/// Whether the file at `path` is a trace, or empty, as a run leaves it that is killed early.
+fn is_trace(path: &Path) -> bool {
+    let mut start = Vec::new();
+    let read = file::open(path).and_then(|file| file.take(FIRST_EVENT).read_to_end(&mut start));
+    let has_process = start.windows(PROCESS.len()).any(|part| part == PROCESS.as_bytes());
+    read.is_ok() && (start.is_empty() || start.starts_with(BEGINNING) && has_process)
+}
+
+/// What the process is called in the first event, which has so many bytes at most, with what is before it.
+const PROCESS: &str = "warp train";
+const FIRST_EVENT: u64 = 128;
+/// How a trace begins: an array whose end is missing is read as well, since a run may be killed.
+const BEGINNING: &[u8] = b"[\n";
+
 impl Trace {
     /// Begins the file.
     ///
@@ -57,8 +104,7 @@ impl Trace {
     pub fn create(path: &Path, kernels: Kernels) -> Result<Self> {
         let about = || format!("--profile: cannot write \"{}\"", path.display());
         let mut file = BufWriter::new(File::create(path).with_context(about)?);
-        // An array whose end is missing is read as well: a run may be killed.
-        file.write_all(b"[\n").with_context(about)?;
+        file.write_all(BEGINNING).with_context(about)?;
         let began = Instant::now();
         let mut trace = Self {
             path: path.into(),
@@ -72,7 +118,7 @@ impl Trace {
             of_kernels: BTreeMap::new(),
             gpus: BTreeSet::new(),
         };
-        trace.event(&name("process_name", 0, "warp train")).with_context(about)?;
+        trace.event(&name("process_name", 0, PROCESS)).with_context(about)?;
         trace.event(&name("thread_name", HOST, "run")).with_context(about)?;
         Ok(trace)
     }

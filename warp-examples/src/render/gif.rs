@@ -3,11 +3,10 @@
 use super::Moment;
 use super::canvas::Frame;
 use super::palette::{MOST, Palette, runs};
+use crate::named_file;
 use anyhow::{Context, Result};
 use gif::{DisposalMethod, Encoder, Repeat};
 use std::borrow::Cow;
-use std::fs::File;
-use std::io::BufWriter;
 use std::iter::repeat_n;
 use std::path::Path;
 
@@ -23,7 +22,7 @@ const SAME: u8 = MOST as u8;
 /// # Errors
 /// A file that can't be written, or too little memory.
 pub fn write_gif(path: &Path, moments: &[Moment], width: u32, fps: u32) -> Result<()> {
-    let shown = || format!("cannot write \"{}\"", path.display());
+    let about = "cannot make a GIF file";
     let every = moments.len().div_ceil(SAMPLES).max(1);
     let samples = moments.iter().step_by(every).map(|moment| moment.picture(width));
     let samples = samples.collect::<Result<Vec<_>>>()?;
@@ -32,20 +31,18 @@ pub fn write_gif(path: &Path, moments: &[Moment], width: u32, fps: u32) -> Resul
     let (columns, rows) = (first.width as u16, first.height as u16);
     let mut colours = palette.bytes();
     colours.resize(3 * (MOST + 1), 0);
-    let file = BufWriter::new(File::create(path).with_context(shown)?);
-    let mut encoder = Encoder::new(file, columns, rows, &colours).with_context(shown)?;
-    encoder.set_repeat(Repeat::Infinite).with_context(shown)?;
+    let mut encoder = Encoder::new(Vec::new(), columns, rows, &colours).context(about)?;
+    encoder.set_repeat(Repeat::Infinite).context(about)?;
     let mut before: Vec<u8> = Vec::new();
     for (i, moment) in moments.iter().enumerate() {
         let mut now = numbers(&moment.picture(width)?, &mut palette);
         keep_height(&mut now, &before, usize::from(columns) * usize::from(rows));
         let mut frame = changes(&before, &now, columns, rows);
         frame.delay = if i + 1 == moments.len() { PAUSE } else { delay(i, fps) };
-        encoder.write_frame(&frame).with_context(shown)?;
+        encoder.write_frame(&frame).context(about)?;
         before = now;
     }
-    let mut file = encoder.into_inner().with_context(shown)?;
-    std::io::Write::flush(&mut file).with_context(shown)
+    named_file::write(path, encoder.into_inner().context(about)?)
 }
 
 /// How long frame `i` is shown, hundredths of a second: right in the mean, if not for each.

@@ -2,7 +2,8 @@
 
 use super::Moment;
 use super::png::png;
-use anyhow::{Context, Result, ensure};
+use crate::named_file;
+use anyhow::{Result, ensure};
 use std::path::Path;
 
 /// Pictures in a row.
@@ -31,5 +32,5 @@ pub fn write_strip(path: &Path, moments: &[Moment], width: u32, n: usize) -> Res
         }
     }
     let file = png(&pixels, width as u32, height as u32)?;
-    std::fs::write(path, file).with_context(|| format!("cannot write \"{}\"", path.display()))
+    named_file::write(path, file)
 }

@@ -48,6 +48,8 @@ pub struct Scores {
     pub n_without: usize,
     /// The figures that runs have, joined by dots.
     pub known: BTreeSet<String>,
+    /// What there is to say of records that can't be read, a sentence each.
+    pub damage: Vec<String>,
 }
 
 /// One run that was read.
@@ -94,6 +96,7 @@ impl Scores {
         let keys: Vec<Vec<&str>> = figures.iter().map(Figure::keys).collect();
         let history = History::read(folder, Axis::Steps, &keys)?;
         self.known.extend(history.names);
+        self.damage.extend(history.damage);
         let value = |((figure, keys), series): ((&Figure, &Vec<&str>), &Series)| {
             let window = if is_of_episodes(keys) { WINDOW } else { 0.0 };
             (figure.task.clone(), series.smoothed(window).last().map(|(_, value)| *value))

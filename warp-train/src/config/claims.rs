@@ -34,17 +34,39 @@ impl<'a> Claims<'a> {
         Ok((0..self.taken.len()).flat_map(own).collect())
     }
 
+    /// Checks that there is a group for policy `name`, which names none.
+    ///
+    /// # Errors
+    /// There is no group of that name.
+    pub(super) fn check_own(&self, name: &str) -> Result<()> {
+        match self.spec.group_index(name) {
+            Some(_) => Ok(()),
+            None => Err(Error::Invalid(format!(
+                "policy \"{name}\" is that of no group, since {} has {}; policy.{name}.groups would say for which \
+                 it acts",
+                self.spec.name,
+                self.known()
+            ))),
+        }
+    }
+
+    /// The groups that there are, in words.
+    fn known(&self) -> String {
+        let known: Vec<_> = self.spec.groups.iter().map(|g| g.name.as_str()).collect();
+        let groups = if known.len() == 1 { "group" } else { "groups" };
+        format!("the {groups} {}", known.join(", "))
+    }
+
     fn claim_one(&mut self, name: &str, text: &str) -> Result<()> {
         let (group, numbers) = match text.split_once('[') {
             Some((group, rest)) => (group, Some(rest)),
             None => (text, None),
         };
         let Some(index) = self.spec.group_index(group) else {
-            let known: Vec<_> = self.spec.groups.iter().map(|g| g.name.as_str()).collect();
             return Err(Error::Invalid(format!(
-                "policy.{name}.groups names \"{text}\", but {} has the groups {}",
+                "policy.{name}.groups names \"{text}\", but {} has {}",
                 self.spec.name,
-                known.join(", ")
+                self.known()
             )));
         };
         let n_agents = self.spec.groups[index].n_agents;

@@ -49,6 +49,7 @@ pub(crate) fn plan_policies(
         let PolicyKeys { algorithm, mut config, own } = keys;
         if config.groups.is_empty() {
             // A policy that names no groups acts for the one of its own name.
+            claims.check_own(name)?;
             config.groups = vec![name.clone()];
         }
         let agents = claims.claim(name, &config.groups)?;

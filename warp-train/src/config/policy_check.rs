@@ -47,7 +47,10 @@ pub(crate) fn check_policy(plan: &PolicyPlan, spec: &EnvSpec, run: &RunConfig) -
     let rows = run.num_envs.saturating_mul(run.num_steps).saturating_mul(agents);
     let cut = plan.algorithm.reads("num_minibatches");
     if cut && (config.num_minibatches == 0 || config.num_minibatches > rows) {
-        let reason = format!("must lie between 1 and the {rows} samples of a rollout");
+        let reason = match rows {
+            1 => "must be 1, since a rollout has a single sample".into(),
+            _ => format!("must lie between 1 and the {rows} samples of a rollout"),
+        };
         return invalid("num_minibatches", config.num_minibatches.to_string(), &reason);
     }
     if plan.is_off_policy() {

@@ -9,13 +9,15 @@ use crate::run::checkpoint;
 use crate::run::durable;
 use crate::run::journal::METRICS;
 use crate::run::league::LEAGUE;
+use crate::run::open_line::OPEN_LINE;
 use crate::run::run_folder::{Run, kept_config};
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// What is copied as it is; curves are drawn from it.
-const RECORDS: [&str; 6] = ["config.toml", METRICS, "summary.json", LEAGUE, "tensorboard", ARRAYS];
+const RECORDS: [&str; 7] =
+    ["config.toml", METRICS, OPEN_LINE, "summary.json", LEAGUE, "tensorboard", ARRAYS];
 
 /// Sets aside what the run in `run` did after `step`; `None` if there is no later checkpoint.
 ///

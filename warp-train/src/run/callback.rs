@@ -98,10 +98,14 @@ pub struct EarlyStop;
 
 impl Callback for EarlyStop {
     fn evaluation(&mut self, trainer: &Trainer, evaluation: &Evaluation) -> Result<Flow> {
-        let reached = evaluation.mean_episode_return;
-        Ok(match trainer.config().run.stop_at_return {
-            Some(enough) if reached >= enough => Flow::Break(Stopped::ReturnReached(reached)),
-            _ => Flow::Continue(()),
-        })
+        Ok(unless_enough(trainer, evaluation.mean_episode_return))
+    }
+}
+
+/// Whether a run continues in which an evaluation had this mean return.
+pub(crate) fn unless_enough(trainer: &Trainer, reached: f64) -> Flow {
+    match trainer.config().run.stop_at_return {
+        Some(enough) if reached >= enough => Flow::Break(Stopped::ReturnReached(reached)),
+        _ => Flow::Continue(()),
     }
 }

@@ -47,8 +47,29 @@ fn write_for(named: &Path, path: &Path, bytes: &[u8]) -> Result<()> {
 /// A folder that can't be written.
 pub fn write_whole(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
     let partial = partial(path);
-    write_for(path, &partial, content.as_ref())?;
-    rename(&partial, path)
+    let written = write_for(path, &partial, content.as_ref());
+    written.and_then(|()| rename(&partial, path)).inspect_err(|_| {
+        // Where there is no run, nobody sweeps.
+        let _ = std::fs::remove_file(&partial);
+    })
+}
+
+/// Makes a folder that is never seen half-made: it is the old one, or the new one with what `build` puts into the folder it
+/// is given; for a moment between the two there is none.
+///
+/// # Errors
+/// Those of `build`, or a folder that can't be written.
+pub fn replace_folder<E: From<Error>>(
+    path: &Path,
+    build: impl FnOnce(&Path) -> std::result::Result<(), E>,
+) -> std::result::Result<(), E> {
+    let partial = partial(path);
+    delete(&partial)?;
+    std::fs::create_dir_all(&partial).map_err(|e| Error::file("cannot create", path, e))?;
+    build(&partial)?;
+    sync_folder(&partial)?;
+    remove_folder(path)?;
+    Ok(rename(&partial, path)?)
 }
 
 /// Renames a file or folder, and makes sure that the new name is on the disk.

@@ -6,24 +6,26 @@ use crate::run::metrics::{EpisodeMetrics, IterationMetrics, MeanMinMax};
 use std::collections::BTreeMap;
 
 /// Iterations of one run since the last record.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct IterationSum {
-    open: Option<IterationMetrics>,
-    n: u64,
+    pub(super) open: Option<IterationMetrics>,
+    pub(super) n: u64,
+    /// Those of this process, of which the sum of times is.
+    pub(super) n_timed: u64,
     /// By policy.
-    figures: BTreeMap<String, FigureSums>,
+    pub(super) figures: BTreeMap<String, FigureSums>,
 }
 
 /// A policy's figures: an iteration need not have all of them, since an actor may learn in some alone.
-#[derive(Debug, Default)]
-struct FigureSums(Vec<FigureSum>);
+#[derive(Debug, Clone, Default)]
+pub(super) struct FigureSums(pub(super) Vec<FigureSum>);
 
 /// A figure in the iterations that had it.
-#[derive(Debug)]
-struct FigureSum {
-    name: &'static str,
-    sum: f64,
-    n: u64,
+#[derive(Debug, Clone)]
+pub(super) struct FigureSum {
+    pub(super) name: &'static str,
+    pub(super) sum: f64,
+    pub(super) n: u64,
 }
 
 impl FigureSums {
@@ -89,17 +91,24 @@ impl IterationSum {
             sum.league.clone_from(&metrics.league);
         }
         self.n += 1;
+        self.n_timed += 1;
+    }
+
+    /// What they come to so far, as [`IterationSum::take`] has it; they stay.
+    pub(crate) fn so_far(&self) -> Option<IterationMetrics> {
+        self.clone().take()
     }
 
     /// What they come to: totals of episodes, means of figures over the iterations that had them, the learning
     /// rate and the evaluation of the last one; nothing if there was none.
     pub(crate) fn take(&mut self) -> Option<IterationMetrics> {
-        let n = std::mem::take(&mut self.n) as f64;
+        self.n = 0;
+        let n = std::mem::take(&mut self.n_timed) as f64;
         let mut sum = self.open.take()?;
         let figures = std::mem::take(&mut self.figures).into_iter();
         sum.policy = figures.map(|(policy, sums)| (policy, sums.means())).collect();
         // All iterations have the same number of steps.
-        let rate = |sum: f64| if sum.is_finite() { n / sum } else { 0.0 };
+        let rate = |sum: f64| if sum.is_finite() && n > 0.0 { n / sum } else { 0.0 };
         sum.steps_per_second.join(&StepRates::default(), |sum, _| rate(sum));
         Some(sum)
     }

@@ -79,10 +79,15 @@ struct Score {
 }
 
 impl Logged {
+    /// The mean return of the evaluation after it, if there was one.
+    pub(crate) fn evaluated(&self) -> Option<f64> {
+        self.evaluation.as_ref().map(|score| score.mean_episode_return)
+    }
+
     /// Adds the evaluation after it, if there was one, to those that are known.
     pub(crate) fn add_score_to(&self, best: &mut BestSteps) {
-        if let Some(Score { mean_episode_return }) = &self.evaluation {
-            best.add(self.env_steps, *mean_episode_return, usize::MAX);
+        if let Some(mean) = self.evaluated() {
+            best.add(self.env_steps, mean, usize::MAX);
         }
     }
 }
@@ -165,17 +170,24 @@ impl Journal {
         self.file.sync_data().map_err(|e| Error::file("cannot write", &self.path, e))
     }
 
+    /// How long it is.
+    pub(crate) fn length(&self) -> Result<u64> {
+        let metadata = self.file.metadata();
+        Ok(metadata.map_err(|e| Error::file("cannot read", &self.path, e))?.len())
+    }
+
     /// Goes on behind the lines of the first `env_steps` steps, which are shown to `look`; what comes
-    /// after them is moved to [`SUPERSEDED`]. The result is what there is to say of that, a sentence
-    /// each.
+    /// after them is moved to [`SUPERSEDED`]. Behind the last of them some may be missing if `is_open`, since
+    /// their sum is known.
     ///
     /// # Errors
     /// Lines in an order that leaves open which are to stay, or a file that can't be written.
     pub(crate) fn go_on_after(
         &mut self,
         env_steps: u64,
+        is_open: bool,
         mut look: impl FnMut(&Logged),
-    ) -> Result<Vec<String>> {
+    ) -> Result<GoneOn> {
         let mut found = Found::default();
         let scanned = each_line(&self.path, |line| {
             if let Some(logged) = found.add(line, env_steps) {
@@ -192,11 +204,12 @@ impl Journal {
         if found.n_behind > 0 {
             self.set_aside(found.end)?;
         }
-        Ok(found.sentences(&self.path, env_steps))
+        let last = found.last_start.filter(|_| found.last_step == Some(env_steps));
+        Ok(GoneOn { last, said: found.sentences(&self.path, env_steps, is_open) })
     }
 
     /// Moves what is behind `end` to the end of [`SUPERSEDED`]; it is there before it is cut off here.
-    fn set_aside(&mut self, end: u64) -> Result<()> {
+    pub(crate) fn set_aside(&mut self, end: u64) -> Result<()> {
         let other = self.path.with_file_name(SUPERSEDED);
         let copy = || {
             let mut from = file::open(&self.path)?;
@@ -218,13 +231,23 @@ impl Journal {
     }
 }
 
+/// Where a file goes on.
+#[derive(Debug)]
+pub(crate) struct GoneOn {
+    /// Where its last line begins, if that is of the step that it goes on from.
+    pub(crate) last: Option<u64>,
+    /// What there is to say of lines that were moved, or are missing or damaged, a sentence each.
+    pub(crate) said: Vec<String>,
+}
+
 /// What a look through the file has found.
 #[derive(Debug, Default)]
 struct Found {
     /// Behind the last line that stays.
     end: u64,
-    /// Step of that line, if there is one.
+    /// Step of that line and where it begins, if there is one.
     last_step: Option<u64>,
+    last_start: Option<u64>,
     /// Whether that line lacks its line break.
     is_open: bool,
     /// Number and step of the first whole line that is later than the checkpoint.
@@ -267,13 +290,13 @@ impl Found {
             self.first_damaged = first;
         }
         self.n_damaged += n;
-        self.n_behind = 0;
+        (self.n_behind, self.last_start) = (0, Some(line.start));
         (self.end, self.is_open, self.last_step) =
             (line.end, !line.is_ended, Some(logged.env_steps));
         Some(logged)
     }
 
-    fn sentences(&self, path: &Path, env_steps: u64) -> Vec<String> {
+    fn sentences(&self, path: &Path, env_steps: u64, is_open: bool) -> Vec<String> {
         let shown = path.display();
         let mut said = Vec::new();
         let lines = |n: u64| if n == 1 { "1 line".to_string() } else { format!("{n} lines") };
@@ -285,7 +308,7 @@ impl Found {
             ));
         }
         let reached = self.last_step.unwrap_or(0);
-        if reached < env_steps {
+        if reached < env_steps && !is_open {
             said.push(format!(
                 "\"{shown}\" ends at step {reached}, but the checkpoint is of step {env_steps}: \
                  the records between them are missing"
@@ -336,8 +359,8 @@ mod tests {
     fn go_on(folder: &Folder, env_steps: u64) -> (Result<Vec<String>>, Vec<u64>) {
         let mut seen = Vec::new();
         let mut journal = Journal::open(&folder.0).unwrap();
-        let said = journal.go_on_after(env_steps, |logged| seen.push(logged.env_steps));
-        (said, seen)
+        let gone = journal.go_on_after(env_steps, false, |logged| seen.push(logged.env_steps));
+        (gone.map(|gone| gone.said), seen)
     }
 
     #[test]

@@ -21,6 +21,7 @@ pub mod league;
 pub mod learner;
 pub mod metrics;
 pub(crate) mod new_folder;
+mod open_line;
 mod place;
 mod recording;
 pub mod resumption;
@@ -31,7 +32,7 @@ pub mod trainer;
 mod training;
 mod whole;
 
-pub use durable::write_whole;
+pub use durable::{replace_folder, write_whole};
 #[doc(hidden)]
 pub use encoding::decode;
 pub use place::{Place, Which};

@@ -2,12 +2,13 @@
 
 use crate::config::TrainConfig;
 use crate::error::{Error, Result};
-use crate::run::callback::{Callback, End, Flow};
+use crate::run::callback::{Callback, End, Flow, unless_enough};
 use crate::run::checkpoint;
 use crate::run::evaluate::Evaluation;
 use crate::run::journal::METRICS;
 use crate::run::league::{League, Table};
 use crate::run::metrics::IterationMetrics;
+use crate::run::open_line;
 use crate::run::run_folder::{Run, Scroll};
 use crate::run::trainer::Trainer;
 use crate::run::whole::Snapshot;
@@ -31,7 +32,7 @@ impl Callback for Run {
         let keep = trainer.config().run.keep_best_checkpoints;
         self.best = std::mem::take(&mut self.best).narrowed(keep, is_there);
         self.started = Instant::now();
-        Ok(Flow::Continue(()))
+        Ok(self.evaluated.map_or(Flow::Continue(()), |reached| unless_enough(trainer, reached)))
     }
 
     /// Has the lines written that are due. The iterations were done since the last call, and each is taken to
@@ -65,10 +66,7 @@ impl Callback for Run {
 
     fn end(&mut self, trainer: &Trainer, _end: End) -> Result<()> {
         let seconds = self.logged;
-        self.scribe.give(move |scroll| {
-            let line = scroll.open_line(seconds)?;
-            scroll.journal.append(&line)
-        })?;
+        self.scribe.give(move |scroll| scroll.leave(seconds))?;
         self.save(trainer)?;
         self.settle()?;
         self.ended = Some(self.started.elapsed());
@@ -85,11 +83,11 @@ struct Ended {
     is_due: bool,
 }
 
-/// Whether the iteration ends a line: what led to a checkpoint or an evaluation is never missing before it.
+/// Whether the iteration ends a line: what led to a checkpoint or an evaluation is never missing before it. The end of a
+/// run does not count, which may become longer.
 fn is_line_due(config: &TrainConfig, metrics: &IterationMetrics) -> bool {
     let (run, step) = (&config.run, metrics.env_steps);
     metrics.iteration.is_multiple_of(run.log_interval)
-        || step >= run.total_steps
         || config.is_checkpoint_step(step)
         || config.is_snapshot_step(step)
         || config.is_evaluation_step(step)
@@ -128,6 +126,10 @@ impl Run {
 
 impl Scroll {
     fn append(&mut self, done: &[IterationMetrics], ends: &[Ended]) -> Result<()> {
+        if let Some(start) = self.left.take() {
+            // Here it goes on.
+            self.journal.set_aside(start)?;
+        }
         let mut lines = String::new();
         for (metrics, Ended { seconds, is_due }) in done.iter().zip(ends) {
             if *is_due && self.sum.is_empty() {
@@ -135,11 +137,25 @@ impl Scroll {
                 continue;
             }
             self.sum.add(metrics);
-            if *is_due {
-                lines += &self.open_line(*seconds)?;
+            if let Some(sum) = is_due.then(|| self.sum.take()).flatten() {
+                lines += &self.line(&sum, *seconds)?;
             }
         }
         self.journal.append(&lines)
+    }
+
+    /// Leaves a line behind of the iterations that have none yet, and what goes on with it.
+    fn leave(&mut self, seconds: f64) -> Result<()> {
+        open_line::write(&self.folder, &self.sum)?;
+        match self.sum.so_far() {
+            Some(sum) if self.left.is_none() => {
+                let (start, line) = (self.journal.length()?, self.line(&sum, seconds)?);
+                self.journal.append(&line)?;
+                self.left = Some(start);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
     }
 
     fn line(&self, metrics: &IterationMetrics, seconds: f64) -> Result<String> {
@@ -148,12 +164,6 @@ impl Scroll {
         let text = serde_json::to_string(&line)
             .map_err(|e| Error::file("cannot encode a line of", &path(), e))?;
         Ok(text + "\n")
-    }
-
-    /// The line of the iterations that have none yet; nothing if all have.
-    fn open_line(&mut self, seconds: f64) -> Result<String> {
-        let sum = self.sum.take();
-        sum.map_or_else(|| Ok(String::new()), |metrics| self.line(&metrics, seconds))
     }
 
     fn save(&self, snapshot: &Snapshot, league: Option<Table>) -> Result<()> {

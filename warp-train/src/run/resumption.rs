@@ -87,7 +87,7 @@ pub fn check_extension(
     if new_end <= old_end {
         return Ok(());
     }
-    let mut ended = Vec::<String>::new();
+    let (mut ended, mut example) = (Vec::<String>::new(), String::new());
     for plan in longer.policies.iter().filter(|plan| plan.config.to_train) {
         for (name, schedule) in plan.config.schedules() {
             let own = format!("policy.{}.{name}", plan.name);
@@ -97,7 +97,13 @@ pub fn check_extension(
             }
             let key = if has_own { &own } else { name };
             let Some(end) = schedule.end().filter(|end| *end <= old_end) else { continue };
-            let words = format!("{key} would stay at {} from step {end} on", schedule.at(end));
+            let last = schedule.at(end);
+            let words = format!("{key} would stay at {last} from step {end} on");
+            if ended.is_empty() {
+                // Nothing is learned at a rate of 0.
+                let is_still = last == 0.0 && name.ends_with("learning_rate");
+                example = format!("{key}={}", if is_still { 0.0001 } else { last });
+            }
             // Policies that share the key say it once.
             if !ended.contains(&words) {
                 ended.push(words);
@@ -109,7 +115,7 @@ pub fn check_extension(
     }
     Err(Error::Invalid(format!(
         "a run of {old_end} steps can't be extended to {new_end} without changes: {}; set a new \
-         value with --set, as in --set learning_rate=0.0001",
+         value with --set, as in --set {example}",
         ended.join(", ")
     )))
 }
@@ -162,6 +168,7 @@ mod tests {
         assert!(error.is_users());
         let words = "learning_rate would stay at 0 from step 1000 on; set";
         assert!(error.to_string().contains(words), "{error}");
+        assert!(error.to_string().ends_with("as in --set learning_rate=0.0001"), "{error}");
         extended(ends, 1000, &[]).unwrap();
         extended(ends, 500, &[]).unwrap();
         extended(ends, 2000, &["learning_rate"]).unwrap();
@@ -171,6 +178,7 @@ mod tests {
         let both = "ent_coef = [[0, 0.5], [900, 0.1]]\n[policy.tagger]\n[policy.runner]\nlearning_rate = [[0, 1], [9, 2]]";
         let error = extended(both, 1001, &["learning_rate"]).unwrap_err().to_string();
         assert!(error.contains("ent_coef would stay at 0.1 from step 900 on"), "{error}");
+        assert!(error.ends_with("as in --set policy.runner.learning_rate=2"), "{error}");
         assert!(
             error.contains("policy.runner.learning_rate would stay at 2 from step 9"),
             "{error}"

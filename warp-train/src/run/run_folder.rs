@@ -16,12 +16,14 @@ use crate::run::iteration_sum::IterationSum;
 use crate::run::journal::{Journal, Logged, METRICS, each_line};
 use crate::run::metrics::RecentReturns;
 use crate::run::new_folder;
+use crate::run::open_line;
 use crate::run::scribe::Scribe;
 use crate::run::trainer::Trainer;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use warp_core::toml::Table;
 use warp_data::file;
 
 /// An open run folder.
@@ -44,6 +46,9 @@ pub struct Run {
     /// Step of the newest checkpoint.
     pub(super) saved: u64,
     pub(super) best: BestSteps,
+    /// Mean return of the evaluation where the run goes on; nothing if there was none, or if the run has become longer
+    /// there, since then it is to go on whatever it has reached.
+    pub(super) evaluated: Option<f64>,
     notes: Vec<String>,
 }
 
@@ -59,6 +64,8 @@ pub(super) struct Scroll {
     pub(super) journal: Journal,
     /// Iterations since the last line.
     pub(super) sum: IterationSum,
+    /// Where a line begins that the last process left of some of them, and that is behind all others.
+    pub(super) left: Option<u64>,
 }
 
 /// A run's folder that no other process trains in as long as this lives.
@@ -134,7 +141,7 @@ impl Run {
             save(&Self::checkpoints(staging), trainer)?;
             write_whole(&staging.join("config.toml"), config_toml)
         })?;
-        Self::open(Locked { folder: folder.into(), journal })
+        Self::open(Locked { folder: folder.into(), journal }, IterationSum::default(), None)
     }
 
     /// Checks that no run is in `folder`.
@@ -176,24 +183,48 @@ impl Run {
         });
         // Mean returns and seconds go on where the run was interrupted.
         let (mut recent, mut before) = (RecentReturns::default(), 0.0);
-        let mut best = BestSteps::default();
-        let logged = locked.journal.go_on_after(step, |line| {
+        let (mut best, mut evaluated) = (BestSteps::default(), None);
+        let sum = open_line::read(&locked.folder, step);
+        let gone = locked.journal.go_on_after(step, sum.is_some(), |line| {
             let groups = line.group_return.iter().map(|(group, spread)| (group, spread.mean));
             recent.add(line.episodes, line.episode_return.as_ref().map(|s| s.mean), groups);
             before = line.seconds.unwrap_or(before);
             line.add_score_to(&mut best);
+            evaluated = line.evaluated().filter(|_| line.env_steps == step);
         })?;
+        if Self::is_longer(&locked.folder, step, config_toml)? {
+            evaluated = None;
+        }
         let arrays = supersede(&locked.folder, step)?;
         write_whole(&locked.folder.join("config.toml"), config_toml)?;
-        let notes = aside.into_iter().chain(logged).chain(arrays).collect();
+        let notes = aside.into_iter().chain(gone.said).chain(arrays).collect();
         let saved = step;
-        let opened = Self::open(locked)?;
-        Ok(Self { first_step: step, before, logged: before, recent, saved, best, notes, ..opened })
+        if let (Some(sum), None) = (&sum, gone.last) {
+            // A process that went on with its line was killed.
+            sum.open.iter().for_each(|open| recent.add_iteration(&open.episodes));
+        }
+        if sum.is_none() {
+            // Of a step that the run may come to again.
+            open_line::write(&locked.folder, &IterationSum::default())?;
+        }
+        let left = gone.last.filter(|_| sum.is_some());
+        let opened = Self::open(locked, sum.unwrap_or_default(), left)?;
+        let (first_step, logged) = (step, before);
+        Ok(Self { first_step, before, logged, recent, saved, best, evaluated, notes, ..opened })
     }
 
-    fn open(locked: Locked) -> Result<Self> {
+    /// Whether a run with this configuration is longer than the one in `folder` was until `step`.
+    fn is_longer(folder: &Path, step: u64, config_toml: &str) -> Result<bool> {
+        let total_steps = |text: &str| text.parse::<Table>().ok()?.get("total_steps")?.as_integer();
+        let kept = Self::earlier_configs(folder)?.into_iter().find(|(until, _)| *until == step);
+        let before = kept.map_or_else(|| Self::config(folder), |(_, text)| Ok(text))?;
+        Ok(total_steps(config_toml) > total_steps(&before))
+    }
+
+    /// Opens a folder; `sum` has no line yet, but for that of an earlier process, which begins at `left`.
+    fn open(locked: Locked, sum: IterationSum, left: Option<u64>) -> Result<Self> {
         let Locked { folder, journal } = locked;
-        let scroll = Scroll { folder: folder.clone(), journal, sum: IterationSum::default() };
+        let scroll = Scroll { folder: folder.clone(), journal, sum, left };
         Ok(Self {
             folder,
             scribe: Scribe::new("warp records", scroll)?,
@@ -205,6 +236,7 @@ impl Run {
             recent: RecentReturns::default(),
             saved: 0,
             best: BestSteps::default(),
+            evaluated: None,
             notes: Vec::new(),
         })
     }

@@ -129,6 +129,11 @@ pub fn execute(args: &BenchArgs, registry: &Registry) -> Result<Outcome> {
         "--seconds {}: expected more than 0 and at most 3600",
         args.seconds
     );
+    // Beside a target, which conflicts with --map, nothing is said of these that need it.
+    let of_maps = [(args.peak.is_some(), "--peak"), (args.limit.is_some(), "--limit")];
+    if let Some((_, option)) = of_maps.iter().find(|(given, _)| *given && args.map.is_none()) {
+        bail!("{option}: only with --map");
+    }
     if args.target == gemm::NAME {
         return gemm::execute(args);
     }

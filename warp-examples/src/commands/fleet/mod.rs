@@ -1,26 +1,25 @@
 //! `warp train --seeds A..B --sweep KEY=A,B,C`: many runs at once.
 //!
 //! `plan` says which runs there are, `devices` what trains them, `rounds` trains them, and `report` says what came of
-//! them. Of several processes the first does what one would do, with a share of the runs, and the others `share`.
+//! them, which `shown` draws. Of several processes the first does what one would do, with a share of the runs, and the others `share`.
 
 mod devices;
 mod plan;
 mod report;
 mod rounds;
 mod share;
+mod shown;
 
 use super::ranks::Ranks;
 use super::stop::Stop;
 use super::train::TrainArgs;
-use super::{Device, notes, out_folder, say, tell};
+use super::{Device, contradictions, notes, out_folder, say, tell};
 use crate::Outcome;
-use crate::records::fleet::{CURVES, curves};
-use crate::records::fleet_events::FleetEvents;
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use plan::{plan, planned};
-use report::{ranked, report, write_winner};
+use report::{WINNER, ranked, report};
 use rounds::Rounds;
-use std::fs;
+use shown::Shown;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -78,14 +77,15 @@ fn write(
         Some(folder) => (planned(folder, args, registry)?, Vec::new()),
         None => plan(args, registry)?,
     };
+    let first = &runs.first().context("a fleet has at least one run")?.config;
+    let entry = registry.get(&first.run.env_id)?;
     if let Some(folder) = &args.resume
         && is_done(folder)?
     {
+        make_what_is_missing(folder, &runs, entry)?;
         Told::tell_end(world)?;
         return Ok(Outcome::Done);
     }
-    let first = &runs.first().context("a fleet has at least one run")?.config;
-    let entry = registry.get(&first.run.env_id)?;
     let halving = halving(args, first)?;
     let (devices, why) = devices::chosen(devices, args, entry)?;
     let registries = devices::registries(&devices, registry);
@@ -110,7 +110,8 @@ fn write(
         let of_settings = settings(&runs);
         let of_settings = of_settings.iter().map(|setting| &runs[setting.start].config);
         let of_settings = of_settings.flat_map(|config| notes::of_run(config, 0));
-        notes::tell(bases.iter().map(ToString::to_string).chain(of_settings));
+        let bases = bases.iter().map(ToString::to_string);
+        notes::tell(bases.chain(contradictions::without_effect(args)).chain(of_settings));
     }
     notes::tell(fleet.note().map(ToString::to_string));
     let about = FleetSummary {
@@ -155,7 +156,7 @@ fn conclude(
     let ranked = if complete { ranked(summary) } else { None };
     let told = report(summary, ranked.as_deref(), folder);
     if let Some([winner, ..]) = ranked.as_deref() {
-        write_winner(winner, runs, entry.fields, folder)?;
+        report::write_winner(winner, runs, entry.fields, folder)?;
     }
     let went_well = complete && summary.n_finished > 0;
     Ok(told.map(|()| if went_well { Outcome::Done } else { Outcome::Failed }))
@@ -232,7 +233,7 @@ impl Written {
     fn end(self, Trained { launches, lost }: Trained) -> Result<FleetSummary> {
         let Self { folder, fleet, first, about, .. } = self;
         let (summary, shown) = thread::scope(|scope| {
-            let showing = scope.spawn(|| Shown::new(&folder, &first));
+            let showing = scope.spawn(|| Shown::all(&folder, &first));
             let summary = fleet.finish(FleetSummary { launches, ..about });
             (summary, showing.join().unwrap_or_else(|panic| resume_unwind(panic)))
         });
@@ -263,6 +264,21 @@ fn is_done(folder: &Path) -> Result<bool> {
     Ok(lost.is_empty())
 }
 
+/// Makes what the process that ended the fleet in `folder` was killed before making, and says so.
+fn make_what_is_missing(folder: &Path, runs: &[FleetRun], entry: &Entry) -> Result<()> {
+    let mut made = shown::make_missing(folder, &runs[0].config)?;
+    if !folder.join(WINNER).exists()
+        && let Some([winner, ..]) = ranked(&Fleet::results(folder)?).as_deref()
+    {
+        report::write_winner(winner, runs, entry.fields, folder)?;
+        made.push(WINNER);
+    }
+    match made[..] {
+        [] => Ok(()),
+        _ => say(&format!("what was missing in it has been made: {}", made.join(", "))),
+    }
+}
+
 /// The algorithms of all runs, each once, as those of a run are named.
 fn algorithms(runs: &[FleetRun]) -> String {
     let mut names: Vec<String> = Vec::new();
@@ -273,38 +289,6 @@ fn algorithms(runs: &[FleetRun]) -> String {
         }
     }
     names.join("+")
-}
-
-/// Panels of a fleet's curves that are drawn at the same time.
-const PANELS_AT_ONCE: usize = 8;
-
-/// What shows how a fleet went, before it is written.
-struct Shown {
-    /// A PNG file.
-    curves: Vec<u8>,
-    events: FleetEvents,
-}
-
-impl Shown {
-    /// Of what the fleet in `folder` has recorded, whose first run has this configuration. Curves and events each read all
-    /// records, at the same time.
-    fn new(folder: &Path, first: &TrainConfig) -> Result<Self> {
-        let listed = Fleet::list(folder)?;
-        let (drawn, events) = thread::scope(|scope| {
-            let drawing = scope.spawn(|| curves(folder, first, &listed)?.png(PANELS_AT_ONCE));
-            let events = FleetEvents::read(folder, &listed);
-            (drawing.join(), events)
-        });
-        let drawn = drawn.unwrap_or_else(|_| Err(anyhow!("the curves could not be drawn")));
-        Ok(Self { events: events?, curves: drawn? })
-    }
-
-    fn write(&self, folder: &Path) -> Result<()> {
-        self.events.write(folder)?;
-        let path = folder.join(CURVES);
-        fs::write(&path, &self.curves)
-            .with_context(|| format!("cannot write \"{}\"", path.display()))
-    }
 }
 
 /// How settings are stopped, if that is asked for or was when the fleet began.

@@ -1,7 +1,7 @@
 //! What is said of a fleet at its end: its runs, value by value of a sweep, and which did best.
 
 use crate::commands::progress::short;
-use crate::commands::say;
+use crate::commands::{say, were};
 use crate::records::fleet::label;
 use anyhow::Result;
 use std::path::Path;
@@ -23,6 +23,9 @@ pub(super) fn ranked(summary: &FleetSummary) -> Option<Vec<&SweptReturns>> {
     (ranked.len() > 1 && !several).then_some(ranked)
 }
 
+/// Where the configuration of the best combination is, in the fleet's folder.
+pub(super) const WINNER: &str = "winner.toml";
+
 /// Writes the configuration of the best combination as `winner.toml`, with the first of its seeds.
 pub(super) fn write_winner(
     winner: &SweptReturns,
@@ -32,7 +35,7 @@ pub(super) fn write_winner(
 ) -> Result<()> {
     let is_own = |run: &&FleetRun| run.swept.iter().cloned().collect::<Table>() == winner.swept;
     let Some(run) = runs.iter().find(is_own) else { return Ok(()) };
-    let path = folder.join("winner.toml");
+    let path = folder.join(WINNER);
     write_whole(&path, run.config.to_toml_as_given(fields))?;
     say(&format!("the best configuration is in {}", path.display()))
 }
@@ -45,7 +48,8 @@ pub(super) fn report(
     let FleetSummary { env, algorithm, n_runs, n_finished, n_broken, n_stopped, .. } = summary;
     let count =
         |n: &usize, what: &str| if *n > 0 { format!(", {n} {what}") } else { String::new() };
-    let others = count(n_stopped, "were stopped by halving") + &count(n_broken, "broke");
+    let stopped = format!("{} stopped by halving", were(*n_stopped));
+    let others = count(n_stopped, &stopped) + &count(n_broken, "broke");
     say(&format!(
         "{env} with {algorithm}: {n_finished} of {n_runs} runs finished{others}, {} steps in {:.1} \
          s ({}steps/s in total); the fleet is in {}",

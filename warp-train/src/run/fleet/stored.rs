@@ -2,7 +2,7 @@
 
 use super::ends::{EndsFile, noted};
 use super::list::{self, LIST, Listed};
-use super::summary::RunSummary;
+use super::summary::{FleetSummary, RunSummary, Work};
 use super::{Fleet, Halving};
 use crate::error::{Error, Result};
 use serde::Deserialize;
@@ -58,5 +58,16 @@ impl Fleet {
         let unreadable = |e: &dyn std::fmt::Display| Error::file("cannot read", &path, e);
         let text = file::read_text(&path, file::DESCRIPTION).map_err(|e| unreadable(&e))?;
         Ok(serde_json::from_str::<OfRuns>(&text).map_err(|e| unreadable(&e))?.runs)
+    }
+
+    /// What the runs of the fleet in `folder` that have ended came to, without what was measured meanwhile.
+    ///
+    /// # Errors
+    /// As [`Fleet::ended_runs`].
+    pub fn results(folder: &Path) -> Result<FleetSummary> {
+        let (n_runs, runs) = (Self::list(folder)?.len(), Self::ended_runs(folder)?);
+        let env_steps = runs.iter().map(|run| run.env_steps).sum();
+        let work = Work { env_steps, own_steps: 0, seconds: 0.0 };
+        Ok(FleetSummary::default().of_runs(runs, n_runs, &work))
     }
 }

@@ -1,7 +1,7 @@
 //! The policies of a league as one learner, made of several.
 
 use super::{League, Match, belongs, put};
-use crate::algorithm::PolicyFigures;
+use crate::algorithm::{PolicyFigures, PolicyPlan};
 use crate::config::{LeagueConfig, TrainConfig};
 use crate::engine::rollout::Rollout;
 use crate::engine::rollout::normalise::Normaliser;
@@ -28,8 +28,6 @@ pub struct LeagueLearner {
     main: LearnerState,
     /// What the member at work plays; none: no member has the policies as they are.
     at_work: Option<Match>,
-    /// Figures of each policy's last iteration in which it learned.
-    figures: Vec<PolicyFigures>,
 }
 
 impl std::fmt::Debug for LeagueLearner {
@@ -66,9 +64,8 @@ impl LeagueLearner {
         }
         let names = sides.map(|index| config.policies[index].name.clone());
         let main = members[0].state();
-        let figures = vec![PolicyFigures::default(); config.policies.len()];
         let config = config.clone();
-        Ok(Self { config, league, names, members, main, at_work: None, figures })
+        Ok(Self { config, league, names, members, main, at_work: None })
     }
 
     /// The league.
@@ -145,20 +142,15 @@ impl LeagueLearner {
         Ok((playing, n))
     }
 
-    /// Gives policies that did not learn the figures of when they last did.
-    fn complete(&mut self, playing: Match, done: &mut [Iterated]) {
+    /// Takes away the figures of a policy that did not learn: they are of an older version of it.
+    fn of_learners(&self, playing: Match, done: &mut [Iterated]) {
+        let Match::Older { side, .. } = playing else { return };
+        let is_older = |plan: &PolicyPlan| plan.name == self.names[1 - side];
         for one in done {
-            let policies = one.policies.iter_mut().zip(&mut self.figures);
-            for (plan, (now, last)) in self.config.policies.iter().zip(policies) {
-                match playing {
-                    Match::Older { side, .. } if plan.name == self.names[1 - side] => {
-                        if last.iter().next().is_some() {
-                            now.clone_from(last);
-                        }
-                    }
-                    _ => last.clone_from(now),
-                }
-            }
+            let policies = self.config.policies.iter().zip(&mut one.policies);
+            policies.filter(|(plan, _)| is_older(plan)).for_each(|(_, figures)| {
+                *figures = PolicyFigures::default();
+            });
         }
     }
 }
@@ -241,7 +233,7 @@ impl Learner for LeagueLearner {
             let from = progress.after(done, each);
             let (playing, together) = self.together(from, n - done)?;
             let mut new = self.face(playing)?.iterate(envs, from, together)?;
-            self.complete(playing, &mut new);
+            self.of_learners(playing, &mut new);
             all.extend(new);
             done += together;
             let step = progress.env_steps + done * each;

@@ -3,8 +3,9 @@
 
 use super::cell::{Cell, Sharing};
 use super::record::Record;
+use crate::named_file;
 use crate::render::fonts::{BOLD, REGULAR};
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{FontStyle, register_font};
@@ -39,7 +40,7 @@ pub(super) fn draw(records: &[&Record], path: &Path) -> Result<()> {
         grid.draw(&area, records)?;
         area.present().map_err(broken)?;
     }
-    std::fs::write(path, text).with_context(|| format!("cannot write \"{}\"", path.display()))
+    named_file::write(path, text)
 }
 
 /// What a row's cells have in common.

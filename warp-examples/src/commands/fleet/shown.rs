@@ -1,0 +1,62 @@
+//! What shows how a fleet went: its curves, and TensorBoard's events of its first runs.
+
+use crate::records::fleet::{CURVES, curves};
+use crate::records::fleet_events::{EVENTS, FleetEvents};
+use anyhow::{Result, anyhow};
+use std::path::Path;
+use std::thread;
+use warp_train::TrainConfig;
+use warp_train::fleet::Fleet;
+use warp_train::run::write_whole;
+
+/// Panels of a fleet's curves that are drawn at the same time.
+const PANELS_AT_ONCE: usize = 8;
+
+/// What is to be shown, before it is written.
+pub(super) struct Shown {
+    /// A PNG file.
+    curves: Option<Vec<u8>>,
+    events: Option<FleetEvents>,
+}
+
+impl Shown {
+    /// All there is of what the fleet in `folder` has recorded, whose first run has this configuration.
+    pub(super) fn all(folder: &Path, first: &TrainConfig) -> Result<Self> {
+        Self::new(folder, first, true, true)
+    }
+
+    /// Curves and events, those that are wanted. Each of them reads all records, at the same time.
+    fn new(
+        folder: &Path,
+        first: &TrainConfig,
+        wants_curves: bool,
+        wants_events: bool,
+    ) -> Result<Self> {
+        let listed = Fleet::list(folder)?;
+        let draw = || curves(folder, first, &listed)?.png(PANELS_AT_ONCE);
+        let (drawn, events) = thread::scope(|scope| {
+            let drawing = wants_curves.then(|| scope.spawn(draw));
+            let events = wants_events.then(|| FleetEvents::read(folder, &listed));
+            (drawing.map(thread::ScopedJoinHandle::join), events)
+        });
+        let drawn = drawn
+            .map(|drawn| drawn.unwrap_or_else(|_| Err(anyhow!("the curves could not be drawn"))));
+        Ok(Self { events: events.transpose()?, curves: drawn.transpose()? })
+    }
+
+    pub(super) fn write(&self, folder: &Path) -> Result<()> {
+        self.events.as_ref().map_or(Ok(()), |events| events.write(folder))?;
+        let write = |curves| write_whole(&folder.join(CURVES), curves);
+        Ok(self.curves.as_ref().map_or(Ok(()), write)?)
+    }
+}
+
+/// Makes what is missing in the folder of a fleet that has ended, and returns its names.
+pub(super) fn make_missing(folder: &Path, first: &TrainConfig) -> Result<Vec<&'static str>> {
+    // An older build may have left an empty file.
+    let has_curves = folder.join(CURVES).metadata().is_ok_and(|file| file.len() > 0);
+    let has_events = folder.join(EVENTS).exists();
+    Shown::new(folder, first, !has_curves, !has_events)?.write(folder)?;
+    let all = [(CURVES, has_curves), (EVENTS, has_events)].into_iter();
+    Ok(all.filter(|(_, is_there)| !is_there).map(|(name, _)| name).collect())
+}
