@@ -80,8 +80,10 @@ impl Infer<'_> {
                 Ok(Expr { kind: Kind::Builtin(builtin, vec![arg]), ty: Ty::F32, span })
             }
             (_, "from") => {
+                // An integer of unknown width is i32 for Rust, which i64 can be made from.
+                let from = if *ty == Ty::I64 { &Ty::I32 } else { ty };
                 if self.types.kind(&arg.ty).is_some() {
-                    self.types.unify(&arg.ty, ty);
+                    self.types.unify(&arg.ty, from);
                 }
                 Ok(Expr { kind: Kind::Cast(Box::new(arg)), ty: ty.clone(), span })
             }

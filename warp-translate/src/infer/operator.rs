@@ -41,6 +41,19 @@ fn operator(op: &syn::BinOp) -> Option<(Binary, bool)> {
     })
 }
 
+/// Whether an expression is a literal, with a sign or without.
+fn literal(expr: &syn::Expr) -> bool {
+    match expr {
+        syn::Expr::Lit(_) => true,
+        syn::Expr::Paren(inner) => literal(&inner.expr),
+        syn::Expr::Group(inner) => literal(&inner.expr),
+        syn::Expr::Unary(unary) => {
+            matches!(unary.op, syn::UnOp::Neg(_) | syn::UnOp::Not(_)) && literal(&unary.expr)
+        }
+        _ => false,
+    }
+}
+
 impl Infer<'_> {
     pub(super) fn unary(&mut self, unary: &syn::ExprUnary, span: Span) -> Result<Expr> {
         let inner = self.expr(&unary.expr)?;
@@ -100,8 +113,8 @@ impl Infer<'_> {
         if !ty.is_scalar() || ty == Ty::Bool {
             return fault(span, format!("`as` leads to numbers only, not to {}", ty.rust()));
         }
-        // As in Rust, a literal takes the type that it is cast to, if it can have it.
-        if self.types.kind(&inner.ty) == Some(VarKind::Int) && ty.is_int() {
+        // As in Rust, a literal takes the type that it is cast to; nothing else does.
+        if self.types.kind(&inner.ty) == Some(VarKind::Int) && ty.is_int() && literal(&cast.expr) {
             self.types.unify(&inner.ty, &ty);
         }
         Ok(Expr { kind: Kind::Cast(Box::new(inner)), ty, span })

@@ -1,0 +1,37 @@
+//! Bodies by hand, of what random ones rarely are: each has differed between the two languages, or could
+//! have.
+
+/// Their text, a function each: parameters and value are those of random ones.
+const CASES: &[&str] = &[
+    // `as` says nothing about what it casts: an integer that nothing else decides is i32.
+    "let mut n = 0;
+    for _ in 0..3 { n -= 1; }
+    if n < 0 { return 1; }
+    n as u32",
+    "let a = [3, 200, 100];
+    let total = a[0] + a[1] + a[2];
+    let average = total / 3;
+    (average as u8) as u32 ^ (total as u8) as u32",
+    "(1 << 31 >> 31) as u64 as u32",
+    "let mut k = [3, -1];
+    k[0] -= 5;
+    (k[0] as u32) ^ (k[1] as u64 >> 40) as u32",
+    "let big = 300;
+    (big as u8) as u32 + 7 as u8 as u32 + (!0 as u64 >> 60) as u32",
+    "let least = 1 << 31 >> 31;
+    i64::from(least) as u32 ^ (i64::from(least) >> 32) as u32",
+];
+
+/// The text of all, as functions from number `first` on.
+pub(crate) fn functions(first: usize) -> String {
+    let head = "a: f32, b: f32, i: i32, j: i32, u: u32, v: u32";
+    let function = |(k, body): (usize, &&str)| {
+        format!("\nfn f_{}({head}) -> u32 {{\n    {body}\n}}\n", first + k)
+    };
+    CASES.iter().enumerate().map(function).collect()
+}
+
+/// How many there are.
+pub(crate) fn count() -> usize {
+    CASES.len()
+}
