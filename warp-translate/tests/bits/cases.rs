@@ -20,6 +20,13 @@ const CASES: &[&str] = &[
     (big as u8) as u32 + 7 as u8 as u32 + (!0 as u64 >> 60) as u32",
     "let least = 1 << 31 >> 31;
     i64::from(least) as u32 ^ (i64::from(least) >> 32) as u32",
+    // Comments of any shape.
+    "let mut x = u;
+    // either / or \\
+    x ^= 5;
+    x = x.wrapping_mul(3); // what ends so \\
+    x ^= v; // or so ??/
+    x",
 ];
 
 /// The text of all, as functions from number `first` on.
