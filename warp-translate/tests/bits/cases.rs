@@ -27,6 +27,21 @@ const CASES: &[&str] = &[
     x = x.wrapping_mul(3); // what ends so \\
     x ^= v; // or so ??/
     x",
+    // Where a compound assignment lies is asked for once.
+    "let (mut count, mut x, mut y) = (u, [a, b, 3.5, 9.25], [i, j, -7, 5]);
+    x[(bumped(&mut count) % 4) as usize] %= 2.0;
+    y[(bumped(&mut count) % 4) as usize] <<= 3;
+    y[(bumped(&mut count) % 4) as usize] >>= bumped(&mut count) % 8;
+    y[(bumped(&mut count) % 4) as usize] <<= bumped(&mut count) % 8;
+    x[(bumped(&mut count) % 4) as usize] /= x[(bumped(&mut count) % 4) as usize] + 100.0;
+    let mut n = [1_i64, 2, -3, 4];
+    n[{ count += 1; (count % 4) as usize }] <<= 5;
+    n[(bumped(&mut count) % 4) as usize] ^= i64::from(bumped(&mut count));
+    let mut hash = count;
+    for k in 0..4 {
+        hash = mixed(mixed(hash, bits(x[k])), (y[k] as u32) ^ (n[k] as u32));
+    }
+    hash",
 ];
 
 /// The text of all, as functions from number `first` on.
