@@ -67,7 +67,12 @@ impl Emitter<'_> {
                 }
                 let is_slice = matches!(base.ty.behind(), Ty::Slice(..));
                 let base = if is_slice { self.slice(base)? } else { self.place(base)? };
-                let index = self.subscript(index)?;
+                let (index, lines) = self.apart(|emitter| emitter.subscript(index))?;
+                if base.effects.disturbs(index.effects.with(lines.effects)) {
+                    let sentence = "an index changes another; evaluate it on a line before";
+                    return fault(place.span, sentence);
+                }
+                self.append(lines);
                 let text = format!("{}[{}]", base.at(prec::ATOM), index.text);
                 Ok(Val::atom(text).with(base.effects).with(index.effects))
             }

@@ -42,6 +42,21 @@ const CASES: &[&str] = &[
         hash = mixed(mixed(hash, bits(x[k])), (y[k] as u32) ^ (n[k] as u32));
     }
     hash",
+    // A name with `mut` in a pattern is a copy.
+    "let (mut w, x) = (i & 0xff, a);
+    let grown = match w {
+        mut n if n > 9 => { n += 1; n }
+        0..=3 => 1,
+        mut n => { while n > 2 { n -= 2; } n * 3 }
+    };
+    let other = match x { mut n => { n = tame(n) + 1.0; n } };
+    let sum = match (w, x > 0.0) {
+        (mut n, true) => { n ^= grown; w += n & 3; n + w }
+        (n, _) => { w += 1; n + w }
+    };
+    let called = match u { 7 => 1, mut n => bumped(&mut n) };
+    let kept = match j & 0xff { mut n if n > 100 => { n -= 100; n } n => n };
+    (grown ^ sum ^ w ^ kept) as u32 ^ bits(other) ^ bits(x) ^ called ^ u",
 ];
 
 /// The text of all, as functions from number `first` on.
