@@ -211,6 +211,12 @@ __device__ inline T warp_wrapping_mul(T a, T b) {
     typedef typename WarpUnsigned<T>::Type U;
     return (T)(U)((U)a * (U)b);
 }
+// Whether `high`, which is above `i`, is more than a step above it.
+template <class T>
+__device__ inline bool warp_more(T i, T high, unsigned int step) {
+    typedef typename WarpUnsigned<T>::Type U;
+    return (U)((U)high - (U)i) > step;
+}
 template <class T>
 __device__ inline T warp_wrapping_neg(T a) {
     return warp_wrapping_sub((T)0, a);

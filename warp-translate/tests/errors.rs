@@ -41,7 +41,6 @@ const CATALOGUE: &[(usize, &str, &str)] = &[
     (2, "is not known to a body", "fn f() -> f32 {\n    rand::random()\n}"),
     (2, "only constants are declared", "fn f() {\n    fn g() {}\n}"),
     (2, "both ends", "fn f() {\n    for i in 0.. {}\n}"),
-    (2, "count in u32", "fn f() {\n    for i in 0..=7_u8 {}\n}"),
     (1, "this is not Rust", "fn f( {"),
     (2, "compared part by part", "fn f(a: [i32; 2], b: [i32; 2]) -> bool {\n    a == b\n}"),
     (2, "name all 3 elements", "fn f(a: [i32; 3]) {\n    let [x, ..] = a;\n}"),

@@ -57,6 +57,38 @@ const CASES: &[&str] = &[
     let called = match u { 7 => 1, mut n => bumped(&mut n) };
     let kept = match j & 0xff { mut n if n > 100 => { n -= 100; n } n => n };
     (grown ^ sum ^ w ^ kept) as u32 ^ bits(other) ^ bits(x) ^ called ^ u",
+    // Loops whose variable would be counted past its type.
+    "let (n, mut hash) = (250_u8, u);
+    for k in (0..n).step_by(100) { hash = mixed(hash, k as u32); }
+    for k in (0..4_000_000_000_u32).step_by(1_500_000_000) { hash = mixed(hash, k); }
+    for k in u32::MAX - 2..=u32::MAX { hash = mixed(hash, k); }
+    for k in (u32::MAX - 2..=u32::MAX).rev() { hash = mixed(hash, k); }
+    for k in (i32::MAX - 5..i32::MAX).step_by(3) { hash = mixed(hash, k as u32); }
+    for k in (i32::MIN..i32::MIN + 3).rev() { hash = mixed(hash, k as u32); }
+    for k in (i32::MIN..=i32::MIN + 3).rev() { hash = mixed(hash, k as u32); }
+    for k in 253..=255_u8 { hash = mixed(hash, k as u32); }
+    for k in (253..=255_u8).rev() { hash = mixed(hash, k as u32); }
+    for k in 0..=0_usize { hash = mixed(hash, k as u32); }
+    hash",
+    "let (low, high) = (i.max(i32::MAX - 3), j.min(i32::MIN + 3));
+    let (wide, mut hash) = (i64::MAX - 2, u);
+    for k in low..=i32::MAX { if k & 1 == 0 { continue; } hash = mixed(hash, k as u32); }
+    for k in (low..=i32::MAX).rev() { if k & 1 == 0 { continue; } hash = mixed(hash, k as u32); }
+    for k in (i32::MIN..high).rev() { if k & 1 == 0 { continue; } hash = mixed(hash, k as u32); }
+    for k in (i32::MIN..=high).rev() { hash = mixed(hash, k as u32); }
+    for k in (low..i32::MAX).step_by((v & 3) as usize + 1) { hash = mixed(hash, k as u32); }
+    for k in (-2..i & 7).step_by((v & 3) as usize + 1) { hash = mixed(hash, k as u32); }
+    for k in (i & 3..=2).rev() { hash = mixed(hash, k as u32); }
+    for k in (i & 7..4).rev() { hash = mixed(hash, k as u32); }
+    for k in (i & 7)..=(j & 7) { hash = mixed(hash, k as u32); }
+    for k in wide..=i64::MAX { hash = mixed(hash, k as u32); }
+    for k in (wide..i64::MAX).step_by(2) { hash = mixed(hash, k as u32); }
+    for k in (0..=u64::from(v & 7)).rev() { hash = mixed(hash, k as u32); }
+    for k in 0..=(v & 7) as usize { hash = mixed(hash, k as u32); }
+    let mut stride = 300;
+    for k in (0..200_u8).step_by(stride) { stride = 1; hash = mixed(hash, k as u32); }
+    for k in (stride..9).step_by({ stride += 2; stride }) { hash = mixed(hash, k as u32); }
+    hash",
 ];
 
 /// The text of all, as functions from number `first` on.
