@@ -304,16 +304,15 @@ impl Infer<'_> {
         loop {
             range = match range {
                 syn::Expr::Paren(inner) => &inner.expr,
-                syn::Expr::MethodCall(call) if call.method == "rev" && step.is_none() => {
-                    reversed = true;
-                    &call.receiver
-                }
-                syn::Expr::MethodCall(call) if call.method == "step_by" && call.args.len() == 1 => {
-                    if reversed {
+                syn::Expr::MethodCall(call) if call.method == "rev" || call.method == "step_by" => {
+                    if reversed || step.is_some() {
                         let span = self.span(call);
-                        return fault(span, "`rev` of `step_by` is not supported; count by hand");
+                        let sentence = "a loop has one `rev` or `step_by`; compute the index from \
+                            that of a plain range, as in `let k = last - 2 * i;`";
+                        return fault(span, sentence);
                     }
-                    step = Some(&call.args[0]);
+                    reversed = call.method == "rev";
+                    step = call.args.first();
                     &call.receiver
                 }
                 _ => break,
