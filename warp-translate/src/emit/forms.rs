@@ -42,6 +42,11 @@ impl Emitter<'_> {
         if op == Unary::Minus && !(ty.is_signed() || *ty == Ty::F32) {
             return fault(inner.span, format!("{} has no sign", ty.rust()));
         }
+        if op == Unary::Not && *ty == Ty::Usize {
+            let sentence =
+                "usize has 32 bits on a GPU, so `!` would differ; cast to u32 or u64 first";
+            return fault(inner.span, sentence);
+        }
         let val = self.val(inner)?;
         let operand = val.at(prec::UNARY);
         let operand = if operand.starts_with('-') { format!("({operand})") } else { operand };
