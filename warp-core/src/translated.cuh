@@ -7,8 +7,10 @@
 // NVRTC lacks the built-in infinity, older host compilers the cast of bits.
 #ifdef WARP_HOST
 #define WARP_INFINITY __builtin_huge_valf()
+#define WARP_NAN __builtin_nanf("")
 #else
 #define WARP_INFINITY __builtin_bit_cast(float, 0x7f800000u)
+#define WARP_NAN __builtin_bit_cast(float, 0x7fc00000u)
 #endif
 
 // Indices are checked but in the GPU's release build: one that is too large stops the program.

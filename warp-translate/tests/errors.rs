@@ -51,6 +51,10 @@ const CATALOGUE: &[(usize, &str, &str)] = &[
     (1, "this is not Rust", "fn f( {"),
     (2, "compared part by part", "fn f(a: [i32; 2], b: [i32; 2]) -> bool {\n    a == b\n}"),
     (2, "name all 3 elements", "fn f(a: [i32; 3]) {\n    let [x, ..] = a;\n}"),
+    (1, "write the number", "const N: i32 = i32::MAX.wrapping_add(1);\nfn f() -> i32 {\n    N\n}"),
+    (1, "write the number", "const N: i32 = 2.5 as i32;\nfn f() -> i32 {\n    N\n}"),
+    (1, "`f32::INFINITY`", "const X: f32 = 1.0 / 0.0;\nfn f() -> f32 {\n    X\n}"),
+    (2, "`f32::NAN`", "const Z: f32 = 0.0;\nconst X: f32 = Z / -Z;\nfn f() -> f32 {\n    X\n}"),
     (2, "gets a name", "fn f(x: i32) -> i32 {\n    (|| 3)()\n}"),
 ];
 

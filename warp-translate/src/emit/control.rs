@@ -349,7 +349,7 @@ impl Emitter<'_> {
     }
 
     /// The value of a whole number that the text says.
-    fn known(&mut self, expr: &Expr) -> Option<i128> {
+    pub(super) fn known(&mut self, expr: &Expr) -> Option<i128> {
         match &expr.bare().kind {
             Kind::Unary(Unary::Minus, inner) => self.known(inner).map(|value| -value),
             _ => i128::try_from(self.small(expr)?).ok(),

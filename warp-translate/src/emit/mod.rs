@@ -3,18 +3,21 @@
 mod block;
 mod call;
 mod choice;
+mod constant;
 mod control;
 mod expr;
 mod forms;
 mod names;
 mod place;
+mod reserved;
 mod team;
 mod value;
 
-pub(crate) use names::{Globals, c_name};
+pub(crate) use names::Globals;
+pub(crate) use reserved::c_name;
 pub(crate) use value::{Effects, Val};
 
-use crate::diagnostic::{Result, Span, fault};
+use crate::diagnostic::{Result, Span};
 use crate::infer::World;
 use crate::ir::{Expr, Function, Kind, Pattern, VarId};
 use crate::modules::Modules;
@@ -126,22 +129,6 @@ impl<'m> Emitter<'m> {
         let target = if function.output == Ty::Unit { Target::Discard } else { Target::Return };
         self.block_into(&function.body, &target)?;
         Ok(self.lines.lines)
-    }
-
-    /// The text of a constant's value.
-    pub(crate) fn constant(mut self, value: &Expr) -> Result<String> {
-        let text = match &value.bare().kind {
-            Kind::Array(parts) => {
-                let parts: Result<Vec<String>> =
-                    parts.iter().map(|part| Ok(self.val(part)?.text)).collect();
-                format!("{{{}}}", parts?.join(", "))
-            }
-            _ => self.val(value)?.text,
-        };
-        if self.lines.lines.is_empty() {
-            return Ok(text);
-        }
-        fault(value.span, "the value of a constant is one expression")
     }
 
     fn var_expr(&self, var: VarId, span: Span) -> Expr {

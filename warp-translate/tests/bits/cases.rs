@@ -89,7 +89,37 @@ const CASES: &[&str] = &[
     for k in (0..200_u8).step_by(stride) { stride = 1; hash = mixed(hash, k as u32); }
     for k in (stride..9).step_by({ stride += 2; stride }) { hash = mixed(hash, k as u32); }
     hash",
+    // Names that the generated code or C's library has.
+    "let (env, fabsf, warp_min, __half) = (i, a.abs(), v, 0.5_f32);
+    let (floorf, warp_clamp) = (fabsf.floor(), u.clamp(3, 900).min(warp_min));
+    const INFINITY: f32 = 3.5;
+    let a = tame(a) + random(floorf);
+    let x = floor(tame(b)) + rand(env) as f32 + tame(INFINITY + a) + __half;
+    bits(x) ^ warp_clamp ^ div(i, 7) as u32 ^ exit(j) as u32 ^ clock() ^ bits(pow(0.5, __half))",
+    // Constants of any value.
+    "let x = math::max(WORST, math::min(a, 7.5)) + HALVES[(u % 3) as usize] * RATIO;
+    let last = if NONE == a || NONE.is_nan() { EMPTY[(v & 1) as usize] } else { 9 };
+    bits(x) ^ NONE.to_bits() ^ bits(CLOSE) ^ bits(TINY) ^ BITS ^ last as u32 ^ bits(WORST)",
 ];
+
+/// What they call.
+const CALLED: &str = "
+const NONE: f32 = f32::NAN;
+const WORST: f32 = -f32::INFINITY;
+const CLOSE: f32 = 1.00000017881393432617187499;
+const TINY: f32 = 1.0e-45;
+const HALVES: [f32; 3] = [0.5; 3];
+const EMPTY: [i32; 2] = [0; 2];
+const BITS: u32 = (1 << 31 >> 3) as u32 ^ u32::MAX;
+const RATIO: f32 = CLOSE / 3.0 - 2.0 * CLOSE;
+fn random(x: f32) -> f32 { tame(x) * 0.5 }
+fn rand(x: i32) -> i32 { x & 0xff }
+fn exit(code: i32) -> i32 { code & 0xf0f }
+fn div(x: i32, y: i32) -> i32 { x / (y | 1) }
+fn clock() -> u32 { 77 }
+fn floor(x: f32) -> f32 { x.floor() - 1.0 }
+fn pow(x: f32, y: f32) -> f32 { x * y }
+";
 
 /// The text of all, as functions from number `first` on.
 pub(crate) fn functions(first: usize) -> String {
@@ -97,7 +127,7 @@ pub(crate) fn functions(first: usize) -> String {
     let function = |(k, body): (usize, &&str)| {
         format!("\nfn f_{}({head}) -> u32 {{\n    {body}\n}}\n", first + k)
     };
-    CASES.iter().enumerate().map(function).collect()
+    CALLED.to_string() + &CASES.iter().enumerate().map(function).collect::<String>()
 }
 
 /// How many there are.
