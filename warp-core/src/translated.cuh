@@ -49,6 +49,15 @@ __device__ inline WarpArray<T, N> warp_filled(T value) {
     return array;
 }
 
+// A constant array as such a value.
+template <class T, unsigned int N>
+__device__ inline WarpArray<T, N> warp_copied(const T (&from)[N]) {
+    WarpArray<T, N> array;
+#pragma unroll
+    for (unsigned int i = 0u; i < N; ++i) array.at[i] = from[i];
+    return array;
+}
+
 // Elements that are somebody else's.
 template <class T>
 struct WarpSlice {
@@ -78,6 +87,11 @@ __device__ inline WarpSlice<T> warp_slice(WarpArray<T, N>& array) {
 template <class T, unsigned int N>
 __device__ inline WarpSlice<const T> warp_slice(const WarpArray<T, N>& array) {
     return {array.at, N};
+}
+
+template <class T, unsigned int N>
+__device__ inline WarpSlice<const T> warp_slice(const T (&array)[N]) {
+    return {array, N};
 }
 
 // Elements low up to but without high.

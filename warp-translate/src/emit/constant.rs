@@ -41,6 +41,7 @@ impl Emitter<'_> {
                 Kind::Binary(Binary::Rem, ..) => part.ty != Ty::F32,
                 Kind::Call(..) | Kind::CallClosure(..) | Kind::Closure(_) => false,
                 Kind::Index(..) | Kind::Part(..) | Kind::Field(..) | Kind::Match(..) => false,
+                Kind::Const(_) => !matches!(part.ty, Ty::Array(..)),
                 Kind::Tuple(_) | Kind::Array(_) | Kind::Repeat(_) | Kind::Struct(..) => false,
                 _ => true,
             };

@@ -72,7 +72,11 @@ impl Emitter<'_> {
             Kind::Float(digits) => Ok(Val::atom(crate::literal::written(digits))),
             Kind::Bool(value) => Ok(Val::atom(value.to_string())),
             Kind::Unit => Ok(Val::atom("")),
-            Kind::Const(item) => Ok(Val::atom(self.globals.need(self.modules, *item))),
+            Kind::Const(item) => {
+                let name = self.globals.need(self.modules, *item);
+                let whole = matches!(expr.ty, Ty::Array(..));
+                Ok(Val::atom(if whole { format!("warp_copied({name})") } else { name }))
+            }
             Kind::Variant(item, variant) => self.variant(*item, *variant, expr),
             Kind::Paren(inner) => {
                 let val = self.val(inner)?;

@@ -100,6 +100,12 @@ const CASES: &[&str] = &[
     "let x = math::max(WORST, math::min(a, 7.5)) + HALVES[(u % 3) as usize] * RATIO;
     let last = if NONE == a || NONE.is_nan() { EMPTY[(v & 1) as usize] } else { 9 };
     bits(x) ^ NONE.to_bits() ^ bits(CLOSE) ^ bits(TINY) ^ BITS ^ last as u32 ^ bits(WORST)",
+    // Constant arrays as values, slices and references.
+    "let (mut copy, whole, part) = (SMALL, &SMALL, &SMALL[1..]);
+    copy[(u & 3) as usize] ^= i;
+    let slice: &[i32] = &SMALL;
+    let sum = sum_of(&SMALL) ^ sum_of(part) ^ sum_of(&copy) ^ sum_of(slice) ^ first_of(SMALL);
+    (sum ^ whole[3] ^ SMALL.get_clamped(j) ^ SMALL.len() as i32) as u32",
 ];
 
 /// What they call.
@@ -118,6 +124,7 @@ fn exit(code: i32) -> i32 { code & 0xf0f }
 fn div(x: i32, y: i32) -> i32 { x / (y | 1) }
 fn clock() -> u32 { 77 }
 fn floor(x: f32) -> f32 { x.floor() - 1.0 }
+fn first_of(values: [i32; 4]) -> i32 { values[0] }
 fn pow(x: f32, y: f32) -> f32 { x * y }
 ";
 
