@@ -55,6 +55,20 @@ const CATALOGUE: &[(usize, &str, &str)] = &[
     (1, "write the number", "const N: i32 = 2.5 as i32;\nfn f() -> i32 {\n    N\n}"),
     (1, "`f32::INFINITY`", "const X: f32 = 1.0 / 0.0;\nfn f() -> f32 {\n    X\n}"),
     (2, "`f32::NAN`", "const Z: f32 = 0.0;\nconst X: f32 = Z / -Z;\nfn f() -> f32 {\n    X\n}"),
+    (1, "2 to 4 parts, not 5", "fn f(x: (i32, i32, i32, i32, i32)) -> i32 { x.0 }"),
+    (2, "2 to 4 parts, not 5", "fn f() {\n    let x = (1, 2, 3, 4, 5);\n}"),
+    (
+        4,
+        "write a method",
+        "struct V { x: f32 }\nimpl std::ops::Add for V {\n}\nfn f(a: V, b: V) { let c = a + b; }",
+    ),
+    (3, "write a method", "struct V { x: f32 }\nfn f(a: V) -> V {\n    -a\n}"),
+    (3, "write a method", "struct V { x: f32 }\nfn f(mut a: V, x: f32) {\n    a *= x;\n}"),
+    (
+        3,
+        "compared by their numbers",
+        "#[derive(Clone, Copy)] enum K { A, B }\nimpl PartialEq for K { fn eq(&self, o: &K) -> bool { true } }\nfn f(a: K, b: K) -> bool { a == b }",
+    ),
     (2, "gets a name", "fn f(x: i32) -> i32 {\n    (|| 3)()\n}"),
 ];
 

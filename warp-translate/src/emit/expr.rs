@@ -203,6 +203,9 @@ impl Emitter<'_> {
     }
 
     fn aggregate(&mut self, parts: &[Expr], ty: &Ty) -> Result<Val> {
+        if let (Ty::Tuple(_), Some(first)) = (ty, parts.first()) {
+            crate::types::tuple_of(parts.len(), first.span)?;
+        }
         let parts: Vec<&Expr> = parts.iter().collect();
         let (texts, effects) = self.list(&parts)?;
         let ty = self.ty(ty);

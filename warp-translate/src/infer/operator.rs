@@ -67,6 +67,7 @@ impl Infer<'_> {
             },
             op => {
                 let inner = self.value(inner);
+                self.no_struct(&inner, span)?;
                 let ty = inner.ty.clone();
                 let sign = if matches!(op, syn::UnOp::Neg(_)) { Unary::Minus } else { Unary::Not };
                 Ok(Expr { kind: Kind::Unary(sign, Box::new(inner)), ty, span })
@@ -80,6 +81,17 @@ impl Infer<'_> {
         };
         let (left, right) = (self.expr(&binary.left)?, self.expr(&binary.right)?);
         let (left, right) = (self.value(left), self.value(right));
+        if !op.compares() {
+            self.no_struct(&left, span)?;
+            self.no_struct(&right, span)?;
+        } else if let Ty::Enum(item) = self.types.shallow(&left.ty)
+            && ["eq", "partial_cmp", "cmp"].iter().any(|name| self.method_of(item, name).is_some())
+        {
+            return fault(
+                span,
+                "enums are compared by their numbers; write a method of another name",
+            );
+        }
         if matches!(op, Binary::Shl | Binary::Shr) {
             // The amount may be of any integer type.
             if self.types.kind(&right.ty) == Some(VarKind::Any) {
@@ -95,6 +107,17 @@ impl Infer<'_> {
             return Ok(Expr { kind: Kind::AssignWith(op, left, right), ty: Ty::Unit, span });
         }
         Ok(Expr { kind: Kind::Binary(op, left, right), ty, span })
+    }
+
+    /// Operators are those of numbers.
+    fn no_struct(&self, operand: &Expr, span: Span) -> Result<()> {
+        match self.types.shallow(&operand.ty) {
+            Ty::Struct(_) | Ty::Enum(_) | Ty::Tuple(_) | Ty::Array(..) => fault(
+                span,
+                "operators of structs are not supported; write a method, such as `a.plus(b)`",
+            ),
+            _ => Ok(()),
+        }
     }
 
     pub(super) fn assign(&mut self, assign: &syn::ExprAssign, span: Span) -> Result<Expr> {
