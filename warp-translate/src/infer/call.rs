@@ -62,7 +62,7 @@ impl Infer<'_> {
         };
         match signature {
             Some(signature) => self.builtin(signature, None, &call.args, span),
-            None => fault(span, super::expr::outside(&parts.join("::"))),
+            None => fault(span, self.outside(&parts.join("::"))),
         }
     }
 
@@ -87,13 +87,7 @@ impl Infer<'_> {
                 }
                 Ok(Expr { kind: Kind::Cast(Box::new(arg)), ty: ty.clone(), span })
             }
-            _ => fault(
-                span,
-                format!(
-                    "`{0}::{function}(x)` is not supported in a body; write `x.{function}()`",
-                    ty.rust()
-                ),
-            ),
+            _ => fault(span, super::unsupported::of_primitive(ty, function)),
         }
     }
 

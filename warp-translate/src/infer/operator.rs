@@ -99,7 +99,7 @@ impl Infer<'_> {
                 self.types.unify(&right.ty, &int);
             }
         } else {
-            self.same(left.ty.clone(), &right.ty, span)?;
+            self.same_as("the left side", left.ty.clone(), &right.ty, span)?;
         }
         let ty = if op.compares() { Ty::Bool } else { left.ty.clone() };
         let (left, right) = (Box::new(left), Box::new(right));

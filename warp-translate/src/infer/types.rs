@@ -158,7 +158,10 @@ fn named_type(
                  f32"
             ),
         ),
-        _ => fault(span, format!("`{last}` is not a type that a body can use")),
+        _ => {
+            let other = || format!("`{last}` is not a type that a body can use");
+            fault(span, super::unsupported::optional(&last).unwrap_or_else(other))
+        }
     }
 }
 
