@@ -8,6 +8,7 @@
 //! are reported as ignored.
 
 mod cases;
+mod corners;
 mod expressions;
 mod generate;
 mod prelude;
