@@ -33,7 +33,7 @@ impl Emitter<'_> {
     /// Whether C++ knows the value of an expression when it compiles.
     fn is_known(&mut self, value: &Expr) -> Result<()> {
         let mut parts = Vec::new();
-        crate::walk::everything(value, &mut |part| parts.push(part));
+        computed(value, &mut parts);
         for part in parts {
             let known = match &part.kind {
                 Kind::Builtin(builtin, _) => builtin.form == Form::Value,
@@ -90,5 +90,13 @@ impl Emitter<'_> {
             }
             _ => None,
         }
+    }
+}
+
+/// The parts of an expression that are computed: of a length it is the length alone.
+fn computed<'e>(expr: &'e Expr, parts: &mut Vec<&'e Expr>) {
+    parts.push(expr);
+    if !matches!(expr.kind, Kind::Len(_)) {
+        crate::walk::children(expr, &mut |child| computed(child, parts));
     }
 }

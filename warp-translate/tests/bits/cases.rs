@@ -99,7 +99,7 @@ const CASES: &[&str] = &[
     // Constants of any value.
     "let x = math::max(WORST, math::min(a, 7.5)) + HALVES[(u % 3) as usize] * RATIO;
     let last = if NONE == a || NONE.is_nan() { EMPTY[(v & 1) as usize] } else { 9 };
-    bits(x) ^ NONE.to_bits() ^ bits(CLOSE) ^ bits(TINY) ^ BITS ^ last as u32 ^ bits(WORST)",
+    bits(x) ^ NONE.to_bits() ^ bits(CLOSE) ^ bits(TINY) ^ BITS ^ LEN as u32 ^ last as u32 ^ bits(WORST)",
     // Constant arrays as values, slices and references.
     "let (mut copy, whole, part) = (SMALL, &SMALL, &SMALL[1..]);
     copy[(u & 3) as usize] ^= i;
@@ -116,6 +116,7 @@ const CLOSE: f32 = 1.00000017881393432617187499;
 const TINY: f32 = 1.0e-45;
 const HALVES: [f32; 3] = [0.5; 3];
 const EMPTY: [i32; 2] = [0; 2];
+const LEN: usize = HALVES.len() * 2;
 const BITS: u32 = (1 << 31 >> 3) as u32 ^ u32::MAX;
 const RATIO: f32 = CLOSE / 3.0 - 2.0 * CLOSE;
 fn random(x: f32) -> f32 { tame(x) * 0.5 }
