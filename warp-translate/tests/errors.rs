@@ -69,6 +69,17 @@ const CATALOGUE: &[(usize, &str, &str)] = &[
         "compared by their numbers",
         "#[derive(Clone, Copy)] enum K { A, B }\nimpl PartialEq for K { fn eq(&self, o: &K) -> bool { true } }\nfn f(a: K, b: K) -> bool { a == b }",
     ),
+    (
+        4,
+        "an index changes another",
+        "fn up(i: &mut usize) -> usize { *i += 1; *i }\nfn f(g: [[i32; 9]; 9]) -> i32 {\n    let mut i = 0;\n    g[i][up(&mut i)]\n}",
+    ),
+    (
+        3,
+        "write an arm for each",
+        "fn f(x: i32, y: i32) -> i32 {\n    match (x, y) {\n        (0, n) | (n, 0) => n,\n        _ => 1,\n    }\n}",
+    ),
+    (2, "name the parts", "fn f(x: i32, y: i32) -> i32 {\n    match (x, y) { t => t.0 }\n}"),
     (2, "a reference to a tuple", "fn f(t: (i32, f32)) {\n    let (a, b) = &t;\n}"),
     (2, "the value is f32", "fn f(t: f32) {\n    let (a, b) = t;\n}"),
     (2, "the left side is f32", "fn f(t: f32, n: i32) {\n    let a = t + n;\n}"),

@@ -5,6 +5,9 @@ use crate::emit::Emitter;
 use crate::ir::{Binary, Expr, Form, Kind, Unary};
 use crate::types::Ty;
 
+/// Elements that are all there if none is written.
+const ZEROS: [&str; 6] = ["0", "0u", "0ll", "0ull", "0.0f", "false"];
+
 impl Emitter<'_> {
     /// The text of a constant's value.
     pub(crate) fn constant(mut self, value: &Expr) -> Result<String> {
@@ -23,6 +26,7 @@ impl Emitter<'_> {
         }
         Ok(match (&value.bare().kind, &value.ty) {
             (Kind::Array(_), _) => format!("{{{}}}", texts.join(", ")),
+            (Kind::Repeat(_), _) if ZEROS.contains(&texts[0].as_str()) => "{}".into(),
             (Kind::Repeat(_), Ty::Array(_, n)) => {
                 format!("{{{}}}", vec![texts[0].as_str(); *n as usize].join(", "))
             }
