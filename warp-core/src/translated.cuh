@@ -7,8 +7,10 @@
 // NVRTC lacks the built-in infinity, older host compilers the cast of bits.
 #ifdef WARP_HOST
 #define WARP_INFINITY __builtin_huge_valf()
+#define WARP_NAN __builtin_nanf("")
 #else
 #define WARP_INFINITY __builtin_bit_cast(float, 0x7f800000u)
+#define WARP_NAN __builtin_bit_cast(float, 0x7fc00000u)
 #endif
 
 // Indices are checked but in the GPU's release build: one that is too large stops the program.
@@ -47,6 +49,15 @@ __device__ inline WarpArray<T, N> warp_filled(T value) {
     return array;
 }
 
+// A constant array as such a value.
+template <class T, unsigned int N>
+__device__ inline WarpArray<T, N> warp_copied(const T (&from)[N]) {
+    WarpArray<T, N> array;
+#pragma unroll
+    for (unsigned int i = 0u; i < N; ++i) array.at[i] = from[i];
+    return array;
+}
+
 // Elements that are somebody else's.
 template <class T>
 struct WarpSlice {
@@ -76,6 +87,11 @@ __device__ inline WarpSlice<T> warp_slice(WarpArray<T, N>& array) {
 template <class T, unsigned int N>
 __device__ inline WarpSlice<const T> warp_slice(const WarpArray<T, N>& array) {
     return {array.at, N};
+}
+
+template <class T, unsigned int N>
+__device__ inline WarpSlice<const T> warp_slice(const T (&array)[N]) {
+    return {array, N};
 }
 
 // Elements low up to but without high.
@@ -210,6 +226,12 @@ template <class T>
 __device__ inline T warp_wrapping_mul(T a, T b) {
     typedef typename WarpUnsigned<T>::Type U;
     return (T)(U)((U)a * (U)b);
+}
+// Whether `high`, which is above `i`, is more than a step above it.
+template <class T>
+__device__ inline bool warp_more(T i, T high, unsigned int step) {
+    typedef typename WarpUnsigned<T>::Type U;
+    return (U)((U)high - (U)i) > step;
 }
 template <class T>
 __device__ inline T warp_wrapping_neg(T a) {

@@ -63,6 +63,25 @@ pub(crate) fn int_method(ty: &Ty, name: &str) -> Result<Signature, String> {
     };
     let two = || Ok(signature(format!("warp_{name}"), vec![own()], own()));
     let one = |output: Ty| Ok(signature(format!("warp_{name}"), vec![], output));
+    const BITS: [&str; 12] = [
+        "count_ones",
+        "count_zeros",
+        "leading_zeros",
+        "trailing_zeros",
+        "rotate_left",
+        "rotate_right",
+        "wrapping_add",
+        "wrapping_sub",
+        "wrapping_mul",
+        "wrapping_neg",
+        "wrapping_shl",
+        "wrapping_shr",
+    ];
+    if *ty == Ty::Usize && BITS.contains(&name) {
+        return Err(format!(
+            "usize has 32 bits on a GPU, so `{name}` would differ; cast to u32 or u64 first"
+        ));
+    }
     match name {
         "min" | "max" | "wrapping_add" | "wrapping_sub" | "wrapping_mul" | "saturating_add"
         | "saturating_sub" | "rem_euclid" | "div_euclid" => two(),
@@ -71,18 +90,10 @@ pub(crate) fn int_method(ty: &Ty, name: &str) -> Result<Signature, String> {
         "abs" | "signum" if ty.is_signed() => one(own()),
         "unsigned_abs" if ty.is_signed() => one(unsigned()),
         "abs_diff" => Ok(signature("warp_abs_diff", vec![own()], unsigned())),
-        "count_ones" | "count_zeros" | "leading_zeros" | "trailing_zeros" if *ty != Ty::Usize => {
-            one(Ty::U32)
-        }
-        "rotate_left" | "rotate_right" | "wrapping_shl" | "wrapping_shr" | "pow"
-            if *ty != Ty::Usize || name == "pow" =>
-        {
+        "count_ones" | "count_zeros" | "leading_zeros" | "trailing_zeros" => one(Ty::U32),
+        "rotate_left" | "rotate_right" | "wrapping_shl" | "wrapping_shr" | "pow" => {
             Ok(signature(format!("warp_{name}"), vec![Ty::U32], own()))
         }
-        "count_ones" | "count_zeros" | "leading_zeros" | "trailing_zeros" | "rotate_left"
-        | "rotate_right" | "wrapping_shl" | "wrapping_shr" => Err(format!(
-            "usize has 32 bits on a GPU, so `{name}` would differ; cast to u32 or u64 first"
-        )),
         _ if name.starts_with("checked_") || name.starts_with("overflowing_") => Err(format!(
             "`{name}` is not supported in a body; compare first, or use `wrapping_` or \
              `saturating_`"

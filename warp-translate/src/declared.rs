@@ -17,6 +17,8 @@ pub(crate) enum Declared {
     Params(Vec<FieldOf>),
     /// `impl Env for ...`.
     World(Box<syn::ItemImpl>),
+    /// What no body can use, and what to write instead.
+    Refused(&'static str),
 }
 
 /// A field of a struct.
@@ -66,12 +68,17 @@ pub(crate) fn declared_in(item: &syn::Item, file: usize) -> Result<Vec<Named>> {
                 docs: docs_of(&variant.attrs),
                 value: variant.discriminant.as_ref().map(|(_, value)| value.clone()),
             };
-            // One with fields is an error where it is used.
             if item.variants.iter().any(|variant| !variant.fields.is_empty()) {
-                return Ok(Vec::new());
+                let sentence = "enums whose variants have fields are not supported; use a struct with \
+                                the kind, as an enum without fields, and the fields of all";
+                return one(&item.ident, &item.attrs, Declared::Refused(sentence));
             }
             let variants = item.variants.iter().map(variant).collect();
             one(&item.ident, &item.attrs, Declared::Enum(variants))
+        }
+        syn::Item::Static(item) => {
+            let sentence = "statics are not supported; write a constant, a parameter or a table";
+            one(&item.ident, &item.attrs, Declared::Refused(sentence))
         }
         syn::Item::Macro(item) => {
             let name = item.mac.path.segments.last().map(|segment| segment.ident.to_string());

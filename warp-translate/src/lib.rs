@@ -154,8 +154,8 @@ fn made_from(modules: &Modules, items: &[usize]) -> String {
         format!("// Made from {} by warp translate; change {which}.", names.join(" and "));
     for module in modules.modules.iter().filter(|module| files.contains(&module.file)) {
         for line in module.docs.iter().take_while(|line| !line.is_empty()) {
-            lines.push_str("\n// ");
-            lines.push_str(line);
+            lines.push('\n');
+            lines.push_str(&emit::ended(&format!("// {line}")));
         }
     }
     lines

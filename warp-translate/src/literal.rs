@@ -5,7 +5,7 @@ use crate::types::Ty;
 /// A float of any value.
 pub(crate) fn float(value: f32) -> String {
     if value.is_nan() {
-        return "warp_float(0x7fc00000u)".into();
+        return "WARP_NAN".into();
     }
     if value.is_infinite() {
         return if value > 0.0 { "WARP_INFINITY".into() } else { "-WARP_INFINITY".into() };
@@ -24,11 +24,13 @@ pub(crate) fn written(digits: &str) -> String {
     if !text.contains(['.', 'e', 'E']) {
         text.push_str(".0");
     }
-    // A compiler may round to f64 first; where that leads elsewhere the bits themselves are said.
+    // A compiler may round to f64 first; where that leads elsewhere the number is said exactly.
     let (exact, twice) = (text.parse::<f32>(), text.parse::<f64>());
     match (exact, twice) {
         (Ok(exact), Ok(twice)) if exact.to_bits() != (twice as f32).to_bits() => {
-            format!("warp_float(0x{:08x}u)", exact.to_bits())
+            let (mantissa, exponent) = (exact.to_bits() & 0x7f_ffff, exact.to_bits() >> 23 & 0xff);
+            let mantissa = if exponent == 0 { mantissa } else { mantissa | 0x80_0000 };
+            format!("0x{mantissa:x}p{}f", exponent.max(1) as i32 - 150)
         }
         _ => format!("{text}f"),
     }
@@ -58,10 +60,11 @@ mod tests {
         // Half-way between two floats but for its last digits: f64 rounds it onto the half.
         let twice = "1.00000017881393432617187499";
         assert_eq!(twice.parse::<f32>().unwrap().to_bits(), 0x3f80_0001);
-        assert_eq!(written(twice), "warp_float(0x3f800001u)");
+        assert_eq!(written(twice), "0x800001p-23f");
         assert_eq!(float(f32::MAX), "3.4028235e38f");
         assert_eq!(float(std::f32::consts::PI), "3.1415927f");
         assert_eq!(float(f32::NEG_INFINITY), "-WARP_INFINITY");
+        assert_eq!(float(f32::NAN), "WARP_NAN");
     }
 
     #[test]

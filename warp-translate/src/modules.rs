@@ -56,6 +56,13 @@ pub(crate) enum Found {
     Outside(Vec<String>),
 }
 
+impl Module {
+    /// Whether a `use` ends in `*`.
+    pub(crate) fn has_globs(&self) -> bool {
+        !self.globs.is_empty()
+    }
+}
+
 impl Modules {
     /// The module of a file, which is read the first time.
     pub(crate) fn file(&mut self, path: &Path) -> Result<ModuleId> {
@@ -210,7 +217,13 @@ impl Modules {
 
     /// Follows a path from a module.
     pub(crate) fn resolve(&mut self, from: ModuleId, path: &[String], span: Span) -> Result<Found> {
-        self.follow(from, path, span, 0)
+        let found = self.follow(from, path, span, 0)?;
+        if let Found::Item(item) = found
+            && let Declared::Refused(sentence) = self.items[item].what
+        {
+            return fault(span, sentence);
+        }
+        Ok(found)
     }
 
     fn follow(
@@ -269,6 +282,7 @@ impl Modules {
         // `Enum::Variant` and `Struct::function` are taken apart by who asks.
         match self.items[item].what {
             Declared::Enum(_) | Declared::Struct(_) if path.len() == 2 => Ok(found),
+            Declared::Refused(_) => Ok(found),
             _ => fault(span, format!("`{}` leads nowhere", path.join("::"))),
         }
     }

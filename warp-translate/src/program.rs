@@ -18,25 +18,21 @@ enum Role {
     Helper,
 }
 
-/// The parameters of the contract's functions: type, how C passes it, name if nobody says another.
-type Slot = (Ty, &'static str, &'static str);
+/// The parameters of the contract's functions: type and how C passes it.
+type Slot = (Ty, &'static str);
 
 fn slots(entry: &str) -> Vec<Slot> {
-    let env = (Ty::World, "const Env&", "env");
-    let draw = (Ty::Draw, "WarpDraw&", "draw");
+    let env = (Ty::World, "const Env&");
+    let draw = (Ty::Draw, "WarpDraw&");
     match entry {
-        "reset" => vec![env, (Ty::State, "State&", "state"), draw],
-        "observe" => vec![
-            env,
-            (Ty::State, "const State&", "state"),
-            (Ty::Observation, "Observation&", "out"),
-        ],
+        "reset" => vec![env, (Ty::State, "State&"), draw],
+        "observe" => vec![env, (Ty::State, "const State&"), (Ty::Observation, "Observation&")],
         _ => vec![
             env,
-            (Ty::State, "State&", "state"),
-            (Ty::Actions, "const Actions&", "actions"),
+            (Ty::State, "State&"),
+            (Ty::Actions, "const Actions&"),
             draw,
-            (Ty::StepOut, "StepOut&", "out"),
+            (Ty::StepOut, "StepOut&"),
         ],
     }
 }
@@ -264,11 +260,11 @@ fn entry_head(emitter: &mut Emitter<'_>, of: &Function, name: &str) -> (String, 
     let views = [(Ty::Params, "const Params&", "env.params"), (Ty::Tables, "const Env&", "env")];
     let viewed = views.iter().any(|(ty, ..)| var_of(ty).is_some_and(|var| used(&var)));
     let mut params = Vec::new();
-    for (ty, c_type, usual) in slots(name) {
+    for (ty, c_type) in slots(name) {
         let name = match var_of(&ty).filter(used) {
             Some(var) if ty == Ty::World => Some(emitter.name_world(var)),
             Some(var) => Some(emitter.name_param(var)),
-            None if ty == Ty::World && viewed => Some(usual.to_string()),
+            None if ty == Ty::World && viewed => Some(emitter.keep_world()),
             None => None,
         };
         params.push(match name {

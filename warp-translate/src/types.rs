@@ -1,5 +1,7 @@
 //! Types of the subset, and the unification that finds those of unsuffixed literals.
 
+use crate::diagnostic::{Result, Span, fault};
+
 /// The number of a struct or an enum among the items.
 pub(crate) type ItemId = usize;
 
@@ -60,6 +62,14 @@ enum Slot {
 #[derive(Debug, Default)]
 pub(crate) struct Unifier {
     slots: Vec<Slot>,
+}
+
+/// Whether a tuple of `n` parts is one that C++ has.
+pub(crate) fn tuple_of(n: usize, span: Span) -> Result<()> {
+    match n {
+        2..=4 => Ok(()),
+        _ => fault(span, format!("tuples have 2 to 4 parts, not {n}; use a struct or an array")),
+    }
 }
 
 impl Ty {

@@ -122,7 +122,8 @@ pub(crate) fn bindings(expr: &Expr, f: &mut dyn FnMut(usize)) {
     }
 }
 
-fn names(pattern: &Pattern, f: &mut dyn FnMut(usize)) {
+/// Calls `f` for the variables that a pattern names.
+pub(crate) fn names(pattern: &Pattern, f: &mut dyn FnMut(usize)) {
     match pattern {
         Pattern::Any | Pattern::Value(_) | Pattern::Range(..) => {}
         Pattern::Bind(var) => f(*var),

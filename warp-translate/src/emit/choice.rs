@@ -94,6 +94,7 @@ impl Emitter<'_> {
         let of = self.scrutinee(of)?;
         let mut made = Vec::new();
         for (i, arm) in arms.iter().enumerate() {
+            names_are_values(arm, of.len())?;
             let fits = self.condition(&arm.pattern, &of)?;
             let condition = match &arm.guard {
                 Some(guard) => {
@@ -136,6 +137,7 @@ impl Emitter<'_> {
                 None if i == 0 => self.open("{"),
                 None => self.reopen("} else {"),
             }
+            self.copy_mutable(&arm.pattern);
             match &arm.body.kind {
                 Kind::Block(block) => self.block_into(block, target)?,
                 _ => self.into(&arm.body, target)?,
@@ -145,10 +147,25 @@ impl Emitter<'_> {
         Ok(())
     }
 
+    /// Gives names that are `mut` a variable of their own: other names are what the `match` looks at.
+    fn copy_mutable(&mut self, pattern: &Pattern) {
+        let mut vars = Vec::new();
+        crate::walk::names(pattern, &mut |var| vars.push(var));
+        for var in vars.into_iter().filter(|var| self.function.vars[*var].mutable) {
+            let (value, ty) = (self.names[&var].clone(), self.function.vars[var].ty.clone());
+            let (ty, name) = (self.ty(&ty), self.fresh_name(var, true));
+            self.line(format!("{ty} {name} = {value};"));
+        }
+    }
+
     /// A `match` as `a ? x : b ? y : z`, if that is all there is to it.
     pub(super) fn ternaries(&mut self, of: &Expr, arms: &[Arm]) -> Result<Option<Val>> {
         let scalar = |ty: &Ty| ty.is_scalar() || matches!(ty, Ty::Enum(_));
-        if arms.iter().any(|arm| !scalar(&arm.body.ty)) {
+        let mut mutable = false;
+        for arm in arms {
+            crate::walk::names(&arm.pattern, &mut |var| mutable |= self.function.vars[var].mutable);
+        }
+        if mutable || arms.iter().any(|arm| !scalar(&arm.body.ty)) {
             return Ok(None);
         }
         let (made, lines) = self.apart(|emitter| emitter.arms(of, arms))?;
@@ -178,4 +195,25 @@ impl Emitter<'_> {
         self.append(lines);
         Ok(Some(Val::new(texts.concat(), prec::TERNARY).with(effects)))
     }
+}
+
+/// A name in a pattern stands for a value that the `match` looks at.
+fn names_are_values(arm: &Arm, n_values: usize) -> Result<()> {
+    if n_values > 1 && matches!(arm.pattern, Pattern::Bind(_)) {
+        return fault(arm.body.span, "name the parts of a tuple: `(a, b) => ...`");
+    }
+    let mut named = false;
+    let mut alternatives = |pattern: &Pattern| {
+        if let Pattern::Either(parts) = pattern {
+            parts.iter().for_each(|part| crate::walk::names(part, &mut |_| named = true));
+        }
+    };
+    match &arm.pattern {
+        Pattern::Tuple(parts) => parts.iter().for_each(&mut alternatives),
+        pattern => alternatives(pattern),
+    }
+    if named {
+        return fault(arm.body.span, "a pattern with `|` names nothing; write an arm for each");
+    }
+    Ok(())
 }

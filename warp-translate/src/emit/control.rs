@@ -3,7 +3,7 @@
 use crate::diagnostic::{Result, fault};
 use crate::emit::value::prec;
 use crate::emit::{Emitter, Leave, Target, Val};
-use crate::ir::{Block, Expr, For, Kind};
+use crate::ir::{Block, Expr, For, Kind, Unary};
 use crate::types::Ty;
 
 /// Characters of a conditional expression at most; a longer one becomes statements.
@@ -210,9 +210,6 @@ impl Emitter<'_> {
     }
 
     fn for_loop(&mut self, of: &For) -> Result<()> {
-        if of.ty == Ty::U8 && of.inclusive {
-            return fault(of.low.span, "a loop up to and with a u8 may never end; count in u32");
-        }
         if of.inclusive && of.step.is_some() {
             return fault(
                 of.low.span,
@@ -220,23 +217,18 @@ impl Emitter<'_> {
             );
         }
         use crate::emit::expr::How::Value;
-        let vals = self.operands(&[(&of.low, Value), (&of.high, Value)])?;
+        let parts = [Some(&of.low), Some(&of.high), of.step.as_ref()];
+        let parts: Vec<_> = parts.into_iter().flatten().map(|part| (part, Value)).collect();
+        let vals = self.operands(&parts)?;
         let (low, high) = (vals[0].clone(), vals[1].clone());
         // Rust looks at the end once.
-        let keep = |emitter: &mut Self, val: Val, name: &str| match val.effects.none() {
+        let keep = |emitter: &mut Self, val: Val, ty: &Ty, name: &str| match val.effects.none() {
             true => val,
-            false => emitter.spill(val, &of.ty, name),
+            false => emitter.spill(val, ty, name),
         };
-        let high = if of.reversed { high } else { keep(self, high, "end") };
-        let low = if of.reversed { keep(self, low, "begin") } else { low };
-        let step = match &of.step {
-            Some(step) => {
-                let step = self.val(step)?;
-                Some(keep(self, step, "stride"))
-            }
-            None => None,
-        };
-        let ty = self.ty(&of.ty);
+        let high = if of.reversed { high } else { keep(self, high, &of.ty, "end") };
+        let low = if of.reversed { keep(self, low, &of.ty, "begin") } else { low };
+        let step = vals.get(2).map(|step| keep(self, step.clone(), &Ty::Usize, "stride"));
         if self.unrolls(of) {
             self.lines.lines.push("#pragma unroll".into());
         }
@@ -245,28 +237,7 @@ impl Emitter<'_> {
             Some(var) => self.fresh_name(var, true),
             None => self.unique("round", None),
         };
-        let text = match (of.reversed, of.inclusive, step) {
-            (true, false, _) => {
-                format!("for ({ty} {name} = {}; {name}-- > {};) {{", high.text, low.at(prec::SHIFT))
-            }
-            (true, true, _) => format!(
-                "for ({ty} {name} = {} + 1; {name}-- > {};) {{",
-                high.at(prec::ADD),
-                low.at(prec::SHIFT)
-            ),
-            (false, inclusive, step) => {
-                let sign = if inclusive { "<=" } else { "<" };
-                let next = match step {
-                    Some(step) => format!("{name} += {}", step.text),
-                    None => format!("++{name}"),
-                };
-                format!(
-                    "for ({ty} {name} = {}; {name} {sign} {}; {next}) {{",
-                    low.text,
-                    high.at(prec::SHIFT)
-                )
-            }
-        };
+        let text = self.head_of_loop(of, &name, &low, &high, step.as_ref());
         self.loops.push(Target::Discard);
         self.open(text);
         self.block_into(&of.body, &Target::Discard)?;
@@ -274,6 +245,84 @@ impl Emitter<'_> {
         self.loops.pop();
         self.scopes.pop();
         Ok(())
+    }
+
+    /// The head of a loop. Where the variable could be counted past what its type holds, `more` says
+    /// whether it is counted at all.
+    fn head_of_loop(
+        &mut self,
+        of: &For,
+        name: &str,
+        low: &Val,
+        high: &Val,
+        step: Option<&Val>,
+    ) -> String {
+        let (fits, ty) = (self.stays_in_range(of), self.ty(&of.ty));
+        if of.reversed {
+            return self.head_of_reversed(of, name, low, high, fits);
+        }
+        let (sign, last) = (if of.inclusive { "<=" } else { "<" }, high.at(prec::SHIFT));
+        let plain = |next: &str| {
+            format!("for ({ty} {name} = {}; {name} {sign} {last}; {next}) {{", low.text)
+        };
+        match step {
+            None if !of.inclusive || fits => return plain(&format!("++{name}")),
+            Some(step) if fits => return plain(&format!("{name} += {}", step.text)),
+            _ => {}
+        }
+        let more = self.unique("more", None);
+        let start = format!("{name} = {}, {more} = {name} {sign} {last}", low.text);
+        let next = match step {
+            None => format!("{more} = {name} < {last}, {name} += {more}"),
+            Some(step) => {
+                let (by, high) = (step.at(prec::UNARY), &high.text);
+                let test = format!("warp_more<{ty}>({name}, {high}, {})", step.text);
+                format!("{more} = {test}, {name} += {more} * {by}")
+            }
+        };
+        format!("for ({ty} {start}; {more}; {next}) {{")
+    }
+
+    fn head_of_reversed(
+        &mut self,
+        of: &For,
+        name: &str,
+        low: &Val,
+        high: &Val,
+        fits: bool,
+    ) -> String {
+        let (ty, last) = (self.ty(&of.ty), low.at(prec::SHIFT));
+        if of.inclusive && !fits {
+            let more = self.unique("more", None);
+            let start = format!("{name} = {}, {more} = {name} >= {last}", high.text);
+            let next = format!("{more} = {name} > {last}, {name} -= {more}");
+            return format!("for ({ty} {start}; {more}; {next}) {{");
+        }
+        let first = match of.inclusive {
+            true => format!("{} + 1", high.at(prec::ADD)),
+            false => high.text.clone(),
+        };
+        let test = match fits {
+            true => format!("{name}-- > {last}"),
+            false => format!("{name} > {last} && (--{name}, true)"),
+        };
+        format!("for ({ty} {name} = {first}; {test};) {{")
+    }
+
+    /// Whether all that a plain loop in C++ counts is known to be of the variable's type: up to the end or
+    /// a step beyond, or down to below the beginning.
+    fn stays_in_range(&mut self, of: &For) -> bool {
+        let (low, high) = (self.known(&of.low), self.known(&of.high));
+        let past = high.map(|high| high + i128::from(of.inclusive));
+        let within = |value: i128| holds(&of.ty, value);
+        if !of.reversed {
+            let step = of.step.as_ref().map_or(Some(1), |step| self.known(step));
+            return past.zip(step).is_some_and(|(past, step)| within(past - 1 + step));
+        }
+        let starts = !of.inclusive || past.is_some_and(within);
+        let ends = past.zip(low).is_some_and(|(past, low)| within(low.min(past) - 1));
+        // A number without a sign is counted past 0 after the last round, which does no harm.
+        starts && (ends || !of.ty.is_signed())
     }
 
     /// Whether a loop runs over the elements of a small local array, which then stays in registers.
@@ -299,6 +348,14 @@ impl Emitter<'_> {
         found
     }
 
+    /// The value of a whole number that the text says.
+    pub(super) fn known(&mut self, expr: &Expr) -> Option<i128> {
+        match &expr.bare().kind {
+            Kind::Unary(Unary::Minus, inner) => self.known(inner).map(|value| -value),
+            _ => i128::try_from(self.small(expr)?).ok(),
+        }
+    }
+
     fn small(&mut self, expr: &Expr) -> Option<u128> {
         match &expr.bare().kind {
             Kind::Int(value, _) => Some(*value),
@@ -317,4 +374,11 @@ impl Emitter<'_> {
             _ => None,
         }
     }
+}
+
+/// Whether a number is one of an integer type on a GPU.
+fn holds(ty: &Ty, value: i128) -> bool {
+    let bits = ty.bits();
+    let least = if ty.is_signed() { -(1_i128 << (bits - 1)) } else { 0 };
+    (least..least + (1 << bits)).contains(&value)
 }

@@ -72,7 +72,11 @@ impl Emitter<'_> {
             Kind::Float(digits) => Ok(Val::atom(crate::literal::written(digits))),
             Kind::Bool(value) => Ok(Val::atom(value.to_string())),
             Kind::Unit => Ok(Val::atom("")),
-            Kind::Const(item) => Ok(Val::atom(self.globals.need(self.modules, *item))),
+            Kind::Const(item) => {
+                let name = self.globals.need(self.modules, *item);
+                let whole = matches!(expr.ty, Ty::Array(..));
+                Ok(Val::atom(if whole { format!("warp_copied({name})") } else { name }))
+            }
             Kind::Variant(item, variant) => self.variant(*item, *variant, expr),
             Kind::Paren(inner) => {
                 let val = self.val(inner)?;
@@ -199,6 +203,9 @@ impl Emitter<'_> {
     }
 
     fn aggregate(&mut self, parts: &[Expr], ty: &Ty) -> Result<Val> {
+        if let (Ty::Tuple(_), Some(first)) = (ty, parts.first()) {
+            crate::types::tuple_of(parts.len(), first.span)?;
+        }
         let parts: Vec<&Expr> = parts.iter().collect();
         let (texts, effects) = self.list(&parts)?;
         let ty = self.ty(ty);

@@ -42,6 +42,11 @@ impl Emitter<'_> {
         if op == Unary::Minus && !(ty.is_signed() || *ty == Ty::F32) {
             return fault(inner.span, format!("{} has no sign", ty.rust()));
         }
+        if op == Unary::Not && *ty == Ty::Usize {
+            let sentence =
+                "usize has 32 bits on a GPU, so `!` would differ; cast to u32 or u64 first";
+            return fault(inner.span, sentence);
+        }
         let val = self.val(inner)?;
         let operand = val.at(prec::UNARY);
         let operand = if operand.starts_with('-') { format!("({operand})") } else { operand };
@@ -100,12 +105,24 @@ impl Emitter<'_> {
         let effects = value.effects.with(to.effects).with(super::Effects::WRITES);
         let apart = (op == Binary::Rem && ty == Ty::F32) || (op == Binary::Shl && ty.is_signed());
         if apart {
+            // The place is written down twice, but found once.
+            let to = match to.effects.draws || to.effects.writes {
+                true => &self.held_place(to.clone(), &ty),
+                false => to,
+            };
             let result = self.combined(op, to, value, &ty, &ty);
             self.run(&format!("{} = {};", to.text, result.text), effects);
         } else {
             self.run(&format!("{} {}= {};", to.text, op.sign(), value.text), effects);
         }
         Ok(())
+    }
+
+    /// A reference to a place whose index does something.
+    fn held_place(&mut self, place: Val, ty: &Ty) -> Val {
+        let (ty, name) = (self.ty(ty), self.unique("place", None));
+        self.run(&format!("{ty}& {name} = {};", place.text), place.effects);
+        Val::atom(name)
     }
 
     pub(super) fn cast(&mut self, inner: &Expr, whole: &Expr) -> Result<Val> {

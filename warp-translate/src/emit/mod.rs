@@ -3,18 +3,21 @@
 mod block;
 mod call;
 mod choice;
+mod constant;
 mod control;
 mod expr;
 mod forms;
 mod names;
 mod place;
+mod reserved;
 mod team;
 mod value;
 
-pub(crate) use names::{Globals, c_name};
+pub(crate) use names::Globals;
+pub(crate) use reserved::c_name;
 pub(crate) use value::{Effects, Val};
 
-use crate::diagnostic::{Result, Span, fault};
+use crate::diagnostic::{Result, Span};
 use crate::infer::World;
 use crate::ir::{Expr, Function, Kind, Pattern, VarId};
 use crate::modules::Modules;
@@ -128,22 +131,6 @@ impl<'m> Emitter<'m> {
         Ok(self.lines.lines)
     }
 
-    /// The text of a constant's value.
-    pub(crate) fn constant(mut self, value: &Expr) -> Result<String> {
-        let text = match &value.bare().kind {
-            Kind::Array(parts) => {
-                let parts: Result<Vec<String>> =
-                    parts.iter().map(|part| Ok(self.val(part)?.text)).collect();
-                format!("{{{}}}", parts?.join(", "))
-            }
-            _ => self.val(value)?.text,
-        };
-        if self.lines.lines.is_empty() {
-            return Ok(text);
-        }
-        fault(value.span, "the value of a constant is one expression")
-    }
-
     fn var_expr(&self, var: VarId, span: Span) -> Expr {
         Expr { kind: Kind::Var(var), ty: self.function.vars[var].ty.clone(), span }
     }
@@ -210,11 +197,21 @@ impl<'m> Emitter<'m> {
         match self.lines.lines.last_mut() {
             Some(last) if last.len() + text.len() + 4 <= WIDTH && !last.contains("//") => {
                 last.push_str(" // ");
-                last.push_str(&text);
+                last.push_str(&ended(&text));
             }
             _ => self.comment(&text),
         }
     }
+}
+
+/// A line of a comment that ends where it says: a backslash at its end would draw the next line in, as
+/// would its trigraph, and a carriage return inside is the end of a line for some compilers.
+pub(crate) fn ended(line: &str) -> String {
+    let mut line = line.replace(char::is_control, " ").trim_end().to_string();
+    if line.ends_with('\\') || line.ends_with("??/") {
+        line.push('.');
+    }
+    line
 }
 
 /// A comment as lines of `//`.
@@ -228,7 +225,7 @@ pub(crate) fn comment_lines(text: &str, indent: usize) -> Vec<String> {
             lines[last] = format!("{} {word}", lines[last]);
         }
     }
-    lines.iter().map(|line| line.trim_end().to_string()).collect()
+    lines.iter().map(|line| ended(line)).collect()
 }
 
 /// Breaks a line of code that is too long, at the outermost blanks that come before its end; what
@@ -315,5 +312,16 @@ mod tests {
         let joined = lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ");
         assert_eq!(joined, call);
         assert_eq!(wrap("short;", 4), ["short;"]);
+    }
+
+    #[test]
+    fn no_line_of_a_comment_draws_the_next_one_in() {
+        assert_eq!(comment_lines("either / or \\", 0), ["// either / or \\."]);
+        assert_eq!(comment_lines("what??/ ", 0), ["// what??/."]);
+        assert_eq!(comment_lines("one \\ two\r", 0), ["// one \\ two"]);
+        let long = format!("{} \\ {}", "word ".repeat(18), "word ".repeat(4));
+        let lines = comment_lines(&long, 0);
+        assert!(lines.len() > 1 && lines.iter().all(|line| !line.ends_with('\\')), "{lines:?}");
+        assert_eq!(ended("\\ \u{1}"), "\\.");
     }
 }

@@ -1,113 +1,11 @@
 //! Names in C, and what a text needs besides its functions.
 
 use crate::emit::Emitter;
+use crate::emit::reserved::{around, item_name, local_name};
 use crate::ir::VarId;
 use crate::modules::Modules;
 use crate::types::{ItemId, Ty};
 use std::collections::HashMap;
-
-/// Words that C++ and CUDA keep for themselves and Rust does not.
-const KEPT: &[&str] = &[
-    "alignas",
-    "alignof",
-    "and",
-    "and_eq",
-    "asm",
-    "auto",
-    "bitand",
-    "bitor",
-    "case",
-    "catch",
-    "char",
-    "class",
-    "compl",
-    "constexpr",
-    "decltype",
-    "default",
-    "delete",
-    "double",
-    "explicit",
-    "export",
-    "float",
-    "friend",
-    "goto",
-    "inline",
-    "int",
-    "long",
-    "mutable",
-    "namespace",
-    "new",
-    "noexcept",
-    "not",
-    "not_eq",
-    "nullptr",
-    "operator",
-    "or",
-    "or_eq",
-    "private",
-    "protected",
-    "public",
-    "register",
-    "short",
-    "signed",
-    "sizeof",
-    "switch",
-    "template",
-    "this",
-    "throw",
-    "typedef",
-    "typeid",
-    "typename",
-    "unsigned",
-    "using",
-    "void",
-    "volatile",
-    "xor",
-    "xor_eq",
-    "threadIdx",
-    "blockIdx",
-    "blockDim",
-    "gridDim",
-    "warpSize",
-    "min",
-    "max",
-    "abs",
-    "assert",
-    "NULL",
-    "EOF",
-    "errno",
-    "stdin",
-    "stdout",
-    "stderr",
-    "signbit",
-    "isnan",
-    "isinf",
-    "isfinite",
-];
-
-/// Names of the text around a body.
-const AROUND: &[&str] = &[
-    "Env",
-    "State",
-    "Params",
-    "Actions",
-    "StepOut",
-    "Observation",
-    "N_GROUPS",
-    "reset",
-    "step",
-    "observe",
-    "main",
-    "work",
-    "groups",
-    "fields",
-    "tables",
-    "seed",
-    "terminated",
-    "truncated",
-    "finish",
-    "leads",
-];
 
 /// What all functions of a text share.
 #[derive(Debug, Default)]
@@ -121,12 +19,6 @@ pub(crate) struct Globals {
     pub(crate) needed: Vec<ItemId>,
 }
 
-/// A Rust name as C takes it.
-pub(crate) fn c_name(name: &str) -> String {
-    let name = name.strip_prefix("r#").unwrap_or(name);
-    if KEPT.contains(&name) { format!("{name}_") } else { name.to_string() }
-}
-
 impl Globals {
     /// The C name of an item; of two with one name the later gets its module's in front.
     pub(crate) fn item(&mut self, modules: &Modules, item: ItemId) -> String {
@@ -134,16 +26,13 @@ impl Globals {
             return name.clone();
         }
         let of = &modules.items[item];
-        let plain = c_name(&of.name);
+        let plain = item_name(&of.name);
         let upper = plain.chars().all(|c| !c.is_ascii_lowercase());
         let module = &modules.modules[of.module].name;
         let module = if upper { module.to_uppercase() } else { module.clone() };
         let mut name = plain.clone();
         let mut count = 1;
-        while self.taken.contains_key(&name)
-            || self.reserved.contains(&name)
-            || AROUND.contains(&name.as_str())
-        {
+        while self.taken.contains_key(&name) || self.reserved.contains(&name) || around(&name) {
             name = if count == 1 {
                 format!("{module}_{plain}")
             } else {
@@ -214,8 +103,14 @@ impl Emitter<'_> {
         if self.function.vars[var].name != "self" {
             return self.fresh_name(var, true);
         }
-        self.names.insert(var, "env".into());
-        "env".into()
+        let name = self.keep_world();
+        self.names.insert(var, name.clone());
+        name
+    }
+
+    /// The name of the environment, which no variable of the function gets then.
+    pub(crate) fn keep_world(&mut self) -> String {
+        self.unique("env", None)
     }
 
     pub(super) fn ty(&mut self, ty: &Ty) -> String {
@@ -238,7 +133,7 @@ impl Emitter<'_> {
         let own = &self.function.vars[var];
         let plain =
             if own.name.is_empty() || own.name == "_" { "unused" } else { own.name.as_str() };
-        let plain = c_name(plain);
+        let plain = local_name(plain);
         if !apart && let Some(name) = self.reusable(var, &plain) {
             if let Some(scope) = self.scopes.last_mut() {
                 scope.insert(name.clone(), var);
@@ -256,7 +151,7 @@ impl Emitter<'_> {
         let previous = *self.scopes.last()?.get(name)?;
         let other = self.function.vars.get(previous)?;
         let free = |v: VarId| !self.function.vars[v].captured && !self.pinned.contains(&v);
-        let same = other.ty == own.ty && own.ty.is_scalar() && c_name(&other.name) == name;
+        let same = other.ty == own.ty && own.ty.is_scalar() && local_name(&other.name) == name;
         (same && free(var) && free(previous)).then(|| name.to_string())
     }
 

@@ -66,13 +66,34 @@ impl Emitter<'_> {
                     return Ok(Val::atom(text).with(row.pointer.effects).with(index.effects));
                 }
                 let is_slice = matches!(base.ty.behind(), Ty::Slice(..));
-                let base = if is_slice { self.slice(base)? } else { self.place(base)? };
-                let index = self.subscript(index)?;
+                let base = match self.constant_array(base) {
+                    Some(name) => name,
+                    None if is_slice => self.slice(base)?,
+                    None => self.place(base)?,
+                };
+                let (index, lines) = self.apart(|emitter| emitter.subscript(index))?;
+                if base.effects.disturbs(index.effects.with(lines.effects)) {
+                    let sentence = "an index changes another; evaluate it on a line before";
+                    return fault(place.span, sentence);
+                }
+                self.append(lines);
                 let text = format!("{}[{}]", base.at(prec::ATOM), index.text);
                 Ok(Val::atom(text).with(base.effects).with(index.effects))
             }
-            Kind::Const(item) => Ok(Val::atom(self.globals.need(self.modules, *item))),
             _ => self.val(place),
+        }
+    }
+
+    /// The name of a constant array, which C++ does not copy as it stands.
+    fn constant_array(&mut self, expr: &Expr) -> Option<Val> {
+        match &expr.kind {
+            Kind::Paren(inner) | Kind::Ref(inner) | Kind::Deref(inner) => {
+                self.constant_array(inner)
+            }
+            Kind::Const(item) if matches!(expr.ty, Ty::Array(..)) => {
+                Some(Val::atom(self.globals.need(self.modules, *item)))
+            }
+            _ => None,
         }
     }
 
@@ -196,7 +217,10 @@ impl Emitter<'_> {
             Kind::Paren(inner) | Kind::Ref(inner) | Kind::Deref(inner) => self.slice(inner),
             Kind::Var(_) => self.place(expr),
             Kind::AsSlice(array) => {
-                let array = self.place(array)?;
+                let array = match self.constant_array(array) {
+                    Some(name) => name,
+                    None => self.place(array)?,
+                };
                 Ok(Val::atom(format!("warp_slice({})", array.text)).with(array.effects))
             }
             Kind::Part(base, low, high) => {

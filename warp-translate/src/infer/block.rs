@@ -66,7 +66,7 @@ impl Infer<'_> {
             return Ok(StmtKind::Let(Box::new(pattern), None));
         };
         if init.diverge.is_some() {
-            return fault(span, "`let ... else` needs patterns that can fail; use `if` or `match`");
+            return fault(span, "`let ... else` is not supported; use `if` or `match`");
         }
         let mut value = self.expr(&init.expr)?;
         if let Some(wanted) = &wanted {

@@ -62,7 +62,7 @@ impl Infer<'_> {
         };
         match signature {
             Some(signature) => self.builtin(signature, None, &call.args, span),
-            None => fault(span, super::expr::outside(&parts.join("::"))),
+            None => fault(span, self.outside(&parts.join("::"))),
         }
     }
 
@@ -80,18 +80,14 @@ impl Infer<'_> {
                 Ok(Expr { kind: Kind::Builtin(builtin, vec![arg]), ty: Ty::F32, span })
             }
             (_, "from") => {
+                // An integer of unknown width is i32 for Rust, which i64 can be made from.
+                let from = if *ty == Ty::I64 { &Ty::I32 } else { ty };
                 if self.types.kind(&arg.ty).is_some() {
-                    self.types.unify(&arg.ty, ty);
+                    self.types.unify(&arg.ty, from);
                 }
                 Ok(Expr { kind: Kind::Cast(Box::new(arg)), ty: ty.clone(), span })
             }
-            _ => fault(
-                span,
-                format!(
-                    "`{0}::{function}(x)` is not supported in a body; write `x.{function}()`",
-                    ty.rust()
-                ),
-            ),
+            _ => fault(span, super::unsupported::of_primitive(ty, function)),
         }
     }
 

@@ -21,7 +21,10 @@ pub(crate) fn evaluate(modules: &mut Modules, module: ModuleId, expr: &syn::Expr
             [syn::Stmt::Expr(value, None)] => evaluate(modules, module, value),
             _ => unknown(),
         },
-        syn::Expr::Cast(inner) => evaluate(modules, module, &inner.expr),
+        syn::Expr::Cast(inner) => {
+            let value = evaluate(modules, module, &inner.expr)?;
+            Ok(cast(value, &inner.ty))
+        }
         syn::Expr::Unary(syn::ExprUnary { op: syn::UnOp::Neg(_), expr, .. }) => {
             Ok(-evaluate(modules, module, expr)?)
         }
@@ -73,5 +76,18 @@ pub(crate) fn evaluate(modules: &mut Modules, module: ModuleId, expr: &syn::Expr
             evaluate(modules, home, &len)
         }
         _ => unknown(),
+    }
+}
+
+/// A number as a type holds it.
+fn cast(value: i128, ty: &syn::Type) -> i128 {
+    let syn::Type::Path(path) = ty else { return value };
+    match path.path.get_ident().map(ToString::to_string).as_deref() {
+        Some("u8") => (value as u8).into(),
+        Some("i32") => (value as i32).into(),
+        Some("u32") => (value as u32).into(),
+        Some("i64") => (value as i64).into(),
+        Some("u64" | "usize") => (value as u64).into(),
+        _ => value,
     }
 }

@@ -66,8 +66,9 @@ impl Infer<'_> {
                 fault(span, "a range can only be used in `for ... in` or as an index")
             }
             syn::Expr::Let(_) => {
-                fault(span, "`if let` needs patterns that can fail; use `if` or `match`")
+                fault(span, "`let` in a condition is not supported; compare by `if` or `match`")
             }
+            syn::Expr::Try(_) => fault(span, "`?` is not supported; test by `if` and `return`"),
             _ => fault(span, "this kind of expression is not supported in a body"),
         }
     }
@@ -155,10 +156,7 @@ impl Infer<'_> {
                 crate::declared::Declared::Enum(_) if names.len() > 1 => {
                     self.variant(item, &names[names.len() - 1], span)
                 }
-                _ => fault(
-                    span,
-                    format!("`{}` is not a value that a body can use", names.join("::")),
-                ),
+                _ => fault(span, self.no_value(item, names)),
             },
             Found::Outside(path) => {
                 let parts: Vec<&str> = path.iter().map(String::as_str).collect();
@@ -167,7 +165,7 @@ impl Infer<'_> {
                     _ => None,
                 };
                 let Some((ty, value)) = found else {
-                    return fault(span, outside(&names.join("::")));
+                    return fault(span, self.outside(&names.join("::")));
                 };
                 let builtin = Builtin { name: value, form: Form::Value };
                 Ok(Expr { kind: Kind::Builtin(builtin, Vec::new()), ty, span })
@@ -251,6 +249,11 @@ impl Infer<'_> {
 
     /// The type of what is one or the other.
     pub(super) fn same(&mut self, a: Ty, b: &Ty, span: Span) -> Result<Ty> {
+        self.same_as("the other branch", a, b, span)
+    }
+
+    /// The type of two things that have one type, of which the first is `what`.
+    pub(super) fn same_as(&mut self, what: &str, a: Ty, b: &Ty, span: Span) -> Result<Ty> {
         let (left, right) = (self.types.shallow(&a), self.types.shallow(b));
         if left == Ty::Never {
             return Ok(right);
@@ -259,7 +262,7 @@ impl Infer<'_> {
             return Ok(left);
         }
         let [a, b] = [left, right].map(|ty| self.types.resolve(&ty).rust());
-        fault(span, format!("this is {b}, but the other branch is {a}"))
+        fault(span, format!("this is {b}, but {what} is {a}"))
     }
 
     fn looped(&mut self, expr: &syn::Expr, span: Span) -> Result<Expr> {
@@ -304,16 +307,15 @@ impl Infer<'_> {
         loop {
             range = match range {
                 syn::Expr::Paren(inner) => &inner.expr,
-                syn::Expr::MethodCall(call) if call.method == "rev" && step.is_none() => {
-                    reversed = true;
-                    &call.receiver
-                }
-                syn::Expr::MethodCall(call) if call.method == "step_by" && call.args.len() == 1 => {
-                    if reversed {
+                syn::Expr::MethodCall(call) if call.method == "rev" || call.method == "step_by" => {
+                    if reversed || step.is_some() {
                         let span = self.span(call);
-                        return fault(span, "`rev` of `step_by` is not supported; count by hand");
+                        let sentence = "a loop has one `rev` or `step_by`; compute the index from \
+                            that of a plain range, as in `let k = last - 2 * i;`";
+                        return fault(span, sentence);
                     }
-                    step = Some(&call.args[0]);
+                    reversed = call.method == "rev";
+                    step = call.args.first();
                     &call.receiver
                 }
                 _ => break,
@@ -328,7 +330,7 @@ impl Infer<'_> {
         };
         let (low, high) = (self.expr(low)?, self.expr(high)?);
         let (low, high) = (self.value(low), self.value(high));
-        let ty = self.same(low.ty.clone(), &high.ty, span)?;
+        let ty = self.same_as("the range's beginning", low.ty.clone(), &high.ty, span)?;
         let step = match step {
             Some(step) => {
                 let step = self.expr(step)?;
@@ -371,7 +373,7 @@ impl Infer<'_> {
                     }
                     return fault(span, "`break` is outside of a loop");
                 };
-                self.same(wanted, &given, span)?;
+                self.same_as("the loop's value", wanted, &given, span)?;
                 Kind::Break(value.map(Box::new))
             }
             syn::Expr::Return(_) if self.shares => return fault(span, ALL),
@@ -400,12 +402,4 @@ impl Infer<'_> {
             None => Ok(()),
         }
     }
-}
-
-/// Why a path that leads out of the crate is no good.
-pub(super) fn outside(path: &str) -> String {
-    if path == "usize::MAX" || path == "usize::BITS" {
-        return format!("`{path}` differs on a GPU, where usize has 32 bits; use u32 or a flag");
-    }
-    format!("`{path}` is not known to a body; it may use its own items, `warp_core` and constants")
 }

@@ -10,6 +10,7 @@ mod pattern;
 mod place;
 mod team;
 mod types;
+mod unsupported;
 
 pub(crate) use constant::evaluate;
 pub(crate) use types::{World, field_of, primitive, type_of};

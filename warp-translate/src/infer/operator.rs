@@ -41,6 +41,19 @@ fn operator(op: &syn::BinOp) -> Option<(Binary, bool)> {
     })
 }
 
+/// Whether an expression is a literal, with a sign or without.
+fn literal(expr: &syn::Expr) -> bool {
+    match expr {
+        syn::Expr::Lit(_) => true,
+        syn::Expr::Paren(inner) => literal(&inner.expr),
+        syn::Expr::Group(inner) => literal(&inner.expr),
+        syn::Expr::Unary(unary) => {
+            matches!(unary.op, syn::UnOp::Neg(_) | syn::UnOp::Not(_)) && literal(&unary.expr)
+        }
+        _ => false,
+    }
+}
+
 impl Infer<'_> {
     pub(super) fn unary(&mut self, unary: &syn::ExprUnary, span: Span) -> Result<Expr> {
         let inner = self.expr(&unary.expr)?;
@@ -54,6 +67,7 @@ impl Infer<'_> {
             },
             op => {
                 let inner = self.value(inner);
+                self.no_struct(&inner, span)?;
                 let ty = inner.ty.clone();
                 let sign = if matches!(op, syn::UnOp::Neg(_)) { Unary::Minus } else { Unary::Not };
                 Ok(Expr { kind: Kind::Unary(sign, Box::new(inner)), ty, span })
@@ -67,6 +81,17 @@ impl Infer<'_> {
         };
         let (left, right) = (self.expr(&binary.left)?, self.expr(&binary.right)?);
         let (left, right) = (self.value(left), self.value(right));
+        if !op.compares() {
+            self.no_struct(&left, span)?;
+            self.no_struct(&right, span)?;
+        } else if let Ty::Enum(item) = self.types.shallow(&left.ty)
+            && ["eq", "partial_cmp", "cmp"].iter().any(|name| self.method_of(item, name).is_some())
+        {
+            return fault(
+                span,
+                "enums are compared by their numbers; write a method of another name",
+            );
+        }
         if matches!(op, Binary::Shl | Binary::Shr) {
             // The amount may be of any integer type.
             if self.types.kind(&right.ty) == Some(VarKind::Any) {
@@ -74,7 +99,7 @@ impl Infer<'_> {
                 self.types.unify(&right.ty, &int);
             }
         } else {
-            self.same(left.ty.clone(), &right.ty, span)?;
+            self.same_as("the left side", left.ty.clone(), &right.ty, span)?;
         }
         let ty = if op.compares() { Ty::Bool } else { left.ty.clone() };
         let (left, right) = (Box::new(left), Box::new(right));
@@ -82,6 +107,17 @@ impl Infer<'_> {
             return Ok(Expr { kind: Kind::AssignWith(op, left, right), ty: Ty::Unit, span });
         }
         Ok(Expr { kind: Kind::Binary(op, left, right), ty, span })
+    }
+
+    /// Operators are those of numbers.
+    fn no_struct(&self, operand: &Expr, span: Span) -> Result<()> {
+        match self.types.shallow(&operand.ty) {
+            Ty::Struct(_) | Ty::Enum(_) | Ty::Tuple(_) | Ty::Array(..) => fault(
+                span,
+                "operators of structs are not supported; write a method, such as `a.plus(b)`",
+            ),
+            _ => Ok(()),
+        }
     }
 
     pub(super) fn assign(&mut self, assign: &syn::ExprAssign, span: Span) -> Result<Expr> {
@@ -100,8 +136,8 @@ impl Infer<'_> {
         if !ty.is_scalar() || ty == Ty::Bool {
             return fault(span, format!("`as` leads to numbers only, not to {}", ty.rust()));
         }
-        // As in Rust, a literal takes the type that it is cast to, if it can have it.
-        if self.types.kind(&inner.ty) == Some(VarKind::Int) && ty.is_int() {
+        // As in Rust, a literal takes the type that it is cast to; nothing else does.
+        if self.types.kind(&inner.ty) == Some(VarKind::Int) && ty.is_int() && literal(&cast.expr) {
             self.types.unify(&inner.ty, &ty);
         }
         Ok(Expr { kind: Kind::Cast(Box::new(inner)), ty, span })

@@ -16,19 +16,13 @@ impl Infer<'_> {
             syn::Pat::Ident(name) if name.by_ref.is_none() && name.subpat.is_none() => {
                 let text = name.ident.to_string();
                 if let Some(value) = self.constant_named(&text, span)? {
-                    self.same(ty.clone(), &value.ty, span)?;
+                    self.value_is(ty, &value.ty, span)?;
                     return Ok(Pattern::Value(value));
                 }
                 let mutable = name.mutability.is_some();
                 Ok(Pattern::Bind(self.declare(text, ty.clone(), mutable, span)))
             }
-            syn::Pat::Tuple(tuple) => {
-                let parts: Vec<Ty> = tuple.elems.iter().map(|_| self.any()).collect();
-                self.same(ty.clone(), &Ty::Tuple(parts.clone()), span)?;
-                let pairs = tuple.elems.iter().zip(&parts);
-                let patterns = pairs.map(|(p, ty)| self.pattern(p, ty)).collect::<Result<_>>()?;
-                Ok(Pattern::Tuple(patterns))
-            }
+            syn::Pat::Tuple(tuple) => self.tuple_pattern(tuple, ty),
             syn::Pat::Slice(slice) => {
                 let shallow = self.types.shallow(ty);
                 let Ty::Array(element, n) = self.types.shallow(shallow.behind()) else {
@@ -45,12 +39,12 @@ impl Infer<'_> {
             syn::Pat::Struct(structure) => self.struct_pattern(structure, ty),
             syn::Pat::Lit(literal) => {
                 let value = self.expr(&syn::Expr::Lit(literal.clone()))?;
-                self.same(ty.clone(), &value.ty, span)?;
+                self.value_is(ty, &value.ty, span)?;
                 Ok(Pattern::Value(value))
             }
             syn::Pat::Path(path) => {
                 let value = self.expr(&syn::Expr::Path(path.clone()))?;
-                self.same(ty.clone(), &value.ty, span)?;
+                self.value_is(ty, &value.ty, span)?;
                 Ok(Pattern::Value(value))
             }
             syn::Pat::Range(range) => {
@@ -73,11 +67,29 @@ impl Infer<'_> {
                 let module = self.module;
                 let named =
                     super::type_of(self.modules, self.world, module, self.own.as_ref(), &typed.ty)?;
-                self.same(ty.clone(), &named, span)?;
+                self.value_is(ty, &named, span)?;
                 self.pattern(&typed.pat, &named)
             }
-            _ => fault(span, "this kind of pattern is not supported in a body"),
+            syn::Pat::TupleStruct(of) => fault(span, unnamed(of)),
+            _ => fault(span, "this kind of pattern is not supported in a body; name what you need"),
         }
+    }
+
+    fn tuple_pattern(&mut self, tuple: &syn::PatTuple, ty: &Ty) -> Result<Pattern> {
+        let span = self.span(tuple);
+        if let Ty::Ref(..) = self.types.shallow(ty) {
+            let sentence =
+                "a reference to a tuple is not destructured; leave `&` out, or write `.0`";
+            return fault(span, sentence);
+        }
+        let parts: Vec<Ty> = tuple.elems.iter().map(|_| self.any()).collect();
+        self.value_is(ty, &Ty::Tuple(parts.clone()), span)?;
+        let pairs = tuple.elems.iter().zip(&parts);
+        Ok(Pattern::Tuple(pairs.map(|(p, ty)| self.pattern(p, ty)).collect::<Result<_>>()?))
+    }
+
+    fn value_is(&mut self, ty: &Ty, pattern: &Ty, span: crate::diagnostic::Span) -> Result<()> {
+        self.same_as("the value", ty.clone(), pattern, span).map(drop)
     }
 
     fn struct_pattern(&mut self, structure: &syn::PatStruct, ty: &Ty) -> Result<Pattern> {
@@ -86,7 +98,7 @@ impl Infer<'_> {
         let own = self.own.as_ref();
         let named = super::type_of(self.modules, self.world, self.module, own, &named)?;
         let shallow = self.types.shallow(ty);
-        self.same(shallow.behind().clone(), &named, span)?;
+        self.value_is(shallow.behind(), &named, span)?;
         let mut fields = Vec::new();
         for field in &structure.fields {
             let syn::Member::Named(name) = &field.member else {
@@ -147,4 +159,14 @@ impl Infer<'_> {
         }
         Ok(Expr { kind: Kind::Match(Box::new(of), arms), ty, span })
     }
+}
+
+/// Why a pattern with unnamed fields is no good.
+fn unnamed(of: &syn::PatTupleStruct) -> String {
+    let name = of.path.segments.last().map(|segment| segment.ident.to_string());
+    let optional = name.and_then(|name| super::unsupported::optional(&name));
+    optional.unwrap_or_else(|| {
+        "variants and structs with unnamed fields are not supported; use a struct with named fields"
+            .into()
+    })
 }

@@ -71,7 +71,11 @@ pub(crate) fn type_of(
         syn::Type::Group(ty) => inner(&ty.elem),
         syn::Type::Never(_) => Ok(Ty::Never),
         syn::Type::Tuple(ty) if ty.elems.is_empty() => Ok(Ty::Unit),
-        syn::Type::Tuple(ty) => Ok(Ty::Tuple(ty.elems.iter().map(inner).collect::<Result<_>>()?)),
+        syn::Type::Tuple(ty) => {
+            let parts: Vec<Ty> = ty.elems.iter().map(inner).collect::<Result<_>>()?;
+            crate::types::tuple_of(parts.len(), span)?;
+            Ok(Ty::Tuple(parts))
+        }
         syn::Type::Reference(ty) => {
             let mutable = ty.mutability.is_some();
             if let syn::Type::Slice(slice) = &*ty.elem {
@@ -154,7 +158,10 @@ fn named_type(
                  f32"
             ),
         ),
-        _ => fault(span, format!("`{last}` is not a type that a body can use")),
+        _ => {
+            let other = || format!("`{last}` is not a type that a body can use");
+            fault(span, super::unsupported::optional(&last).unwrap_or_else(other))
+        }
     }
 }
 

@@ -55,13 +55,13 @@ pub(crate) fn function(k: usize, seed: u64) -> String {
 }
 
 impl Body {
-    fn line(&mut self, text: &str) {
+    pub(crate) fn line(&mut self, text: &str) {
         self.text.push_str(&"    ".repeat(self.indent));
         self.text.push_str(text);
         self.text.push('\n');
     }
 
-    fn fresh(&mut self) -> String {
+    pub(crate) fn fresh(&mut self) -> String {
         self.count += 1;
         format!("x{}", self.count)
     }
@@ -119,13 +119,14 @@ impl Body {
 
     fn statement(&mut self) {
         let deep = self.depth >= 3;
-        match self.random.below(if deep { 8 } else { 20 }) {
+        match self.random.below(if deep { 9 } else { 21 }) {
             0..=2 => self.declare(),
             3 | 4 => self.assign(),
             5 => self.array(),
             6 => self.structure(),
             7 => self.tuple(),
-            8 | 9 => {
+            8 => self.open(),
+            9 | 10 => {
                 let condition = self.expr(Bool, 2);
                 self.line(&format!("if {condition} {{"));
                 let n = 1 + self.random.below(2);
@@ -141,13 +142,13 @@ impl Body {
                 }
                 self.line("}");
             }
-            10 | 11 => self.for_loop(),
-            12 => self.while_loop(),
-            13 => self.loop_value(),
-            14 | 15 => self.choice(),
-            16 => self.closure(),
-            17 => self.order(),
-            18 => self.block_value(),
+            11 | 12 => self.for_loop(),
+            13 => self.while_loop(),
+            14 => self.loop_value(),
+            15 | 16 => self.choice(),
+            17 => self.closure(),
+            18 => self.order(),
+            19 => self.block_value(),
             _ => self.early(),
         }
     }
@@ -224,6 +225,9 @@ impl Body {
     }
 
     fn array(&mut self) {
+        if self.random.chance(25) {
+            return self.moving();
+        }
         let index = self.expr(Usize, 1);
         let value = self.expr(F32, 2);
         match self.random.below(4) {
@@ -306,6 +310,14 @@ impl Body {
         let (low, high) = (self.random.below(4), 4 + self.random.below(5));
         let sign = if ty == I32 && self.random.chance(40) { "-" } else { "" };
         let low = format!("{sign}{low}_{}", ty.name());
+        // Ends that C++ knows, that it does not, and at the end of the type.
+        let (low, high) = match self.random.below(5) {
+            0 | 1 => (low, format!("(({}) & 7)", self.expr(ty, 1))),
+            2 if ty != Usize => {
+                (format!("{}::MAX - {high}", ty.name()), format!("{}::MAX", ty.name()))
+            }
+            _ => (low, high.to_string()),
+        };
         let range = match self.random.below(5) {
             0 => format!("({low}..{high}).rev()"),
             1 => format!("{low}..={high}"),
@@ -389,7 +401,9 @@ impl Body {
             self.line(&format!("    (LEAST, false) => {},", values[1]));
             self.line(&format!("    (1..=9 | 100.., _) => {},", values[2]));
             self.line(&format!("    (n, true) if n < -20 => {},", values[3]));
-            self.line(&format!("    _ => {},", values[4]));
+            let grown = "n = n.wrapping_mul(3); hash = mixed(hash, n as u32);";
+            self.line(&format!("    (mut n, _) if n > 90 => {{ {grown} {} }}", values[0]));
+            self.line(&format!("    (mut n, _) => {{ {grown} {} }}", values[4]));
         }
         self.line("};");
         self.vars.push((name, ty, false));

@@ -7,6 +7,8 @@
 //! what a GPU needs for the same comparison (`warp-func/tests/cuda_bits`). Without a C++ compiler the tests
 //! are reported as ignored.
 
+mod cases;
+mod corners;
 mod expressions;
 mod generate;
 mod prelude;

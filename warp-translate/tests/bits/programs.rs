@@ -2,7 +2,7 @@
 
 use crate::prelude::PRELUDE;
 use crate::random::Random;
-use crate::{generate, teams};
+use crate::{cases, generate, teams};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -189,10 +189,12 @@ fn hand_out(name: &str, cpp: &str, input: &[u32], expected: &[u32]) -> Result<()
     Ok(())
 }
 
-/// Functions of scalars.
+/// Functions of scalars: `n` random ones and those by hand.
 pub(crate) fn scalars(compiler: &str, n: usize, seed: u64) -> Result<(), String> {
+    let random: String = (0..n).map(|k| generate::function(k, seed)).collect();
+    let functions = random + &cases::functions(n);
+    let n = n + cases::count();
     let names: Vec<String> = (0..n).map(|k| format!("f_{k}")).collect();
-    let functions: String = (0..n).map(|k| generate::function(k, seed)).collect();
     let main = format!(
         "{RUST_FILES}
 type Function = fn(f32, f32, i32, i32, u32, u32) -> u32;
