@@ -22,8 +22,8 @@ pub use engine::rollout::{self, batch, normalise};
 pub use loss::{actions, gae};
 pub use network::own_network;
 pub use run::learner::{self, policies};
-pub use run::{begin, callback, checkpoint, episode, evaluate, fleet, gradcheck, half};
-pub use run::{interval, journal, league, metrics, resumption, trainer};
+pub use run::{begin, callback, checkpoint, episode, evaluate, fleet, gradcheck, half_precision};
+pub use run::{confidence_interval, journal, league, metrics, resumption, trainer};
 
 pub use actions::{Actions, ActionsRef};
 pub use algorithm::Schedule;

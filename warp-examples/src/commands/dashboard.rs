@@ -43,7 +43,7 @@ mod live {
     use std::time::{Duration, Instant};
     use warp_train::callback::{Callback, End, Flow};
     use warp_train::metrics::IterationMetrics;
-    use warp_train::run::Scribe;
+    use warp_train::run::BackgroundWriter;
     use warp_train::{Error, Trainer};
 
     /// How often the screen is drawn, at most: some milliseconds of work each time.
@@ -52,7 +52,7 @@ mod live {
     /// A run on the screen, drawn by a separate thread.
     #[derive(Debug)]
     pub(super) struct Dashboard {
-        live: Scribe<Live>,
+        live: BackgroundWriter<Live>,
     }
 
     #[derive(Debug)]
@@ -69,7 +69,7 @@ mod live {
             let title = format!("{env}, {algorithm}, seed {}", config.run.seed);
             let shown = Shown::new(title, first, config.end_after(first));
             let live = Live { screen: Some(Screen::open()?), shown, next: Instant::now() };
-            Ok(Self { live: Scribe::new("warp dashboard", live)? })
+            Ok(Self { live: BackgroundWriter::new("warp dashboard", live)? })
         }
     }
 

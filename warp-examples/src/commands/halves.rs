@@ -1,7 +1,7 @@
 //! Warns of what half precision loses of observations, if a learner on a GPU stores them in it.
 
 use super::{Device, tell};
-use warp_train::{Callback, Result, Trainer, half};
+use warp_train::{Callback, Result, Trainer, half_precision};
 
 /// Checks observations at the first checkpoint, the second, the fourth and so on, when the host has them, until there
 /// was something to report, since a check goes through all observations.
@@ -19,7 +19,7 @@ impl HalfWatch {
         let looks = device.precision(backend, config) != "fp32";
         let mut watch = Self { looks, n_checkpoints: 0 };
         if watch.looks {
-            watch.say(half::by_bounds(config));
+            watch.say(half_precision::by_bounds(config));
             watch.look(trainer);
         }
         watch
@@ -28,7 +28,7 @@ impl HalfWatch {
     /// Checks the current observations, which the host must have.
     fn look(&mut self, trainer: &Trainer) {
         if self.looks {
-            self.say(half::by_data(trainer.config(), trainer.envs()));
+            self.say(half_precision::by_data(trainer.config(), trainer.envs()));
         }
     }
 

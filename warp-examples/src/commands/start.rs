@@ -63,17 +63,17 @@ impl StartClock {
     }
 
     /// The same once the first iterations are done, when the start is over and reported.
-    pub(super) fn end(self) -> Told {
-        Told { clock: Some(self) }
+    pub(super) fn end(self) -> FleetBroadcast {
+        FleetBroadcast { clock: Some(self) }
     }
 }
 
 /// Reports the start-up time after the first iterations, and does nothing else.
-pub(super) struct Told {
+pub(super) struct FleetBroadcast {
     clock: Option<StartClock>,
 }
 
-impl Callback for Told {
+impl Callback for FleetBroadcast {
     fn iteration(&mut self, _trainer: &Trainer, _done: &Arc<[IterationMetrics]>) -> Result<Flow> {
         if let Some(mut clock) = self.clock.take() {
             clock.part("first iteration");

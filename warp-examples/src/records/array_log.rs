@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use warp_data::{DType, Log, Store};
 use warp_train::callback::{Callback, End};
 use warp_train::run::array_files::array_file;
-use warp_train::run::{Scribe, write_whole};
+use warp_train::run::{BackgroundWriter, write_whole};
 use warp_train::{Error, Run, Trainer};
 
 /// The key that says which arrays, and the one that says of which replicas.
@@ -23,7 +23,7 @@ pub struct ArrayLog {
     /// Room for one record; nothing if there is nothing to record.
     log: Option<Log>,
     /// The run's folder.
-    folder: Scribe<PathBuf>,
+    folder: BackgroundWriter<PathBuf>,
 }
 
 impl ArrayLog {
@@ -38,7 +38,7 @@ impl ArrayLog {
             let folder = file.parent().unwrap_or(run.folder());
             std::fs::create_dir_all(folder).map_err(|e| Error::file("cannot create", folder, e))?;
         }
-        Ok(Self { log, folder: run.scribe_for(run.folder().to_path_buf()) })
+        Ok(Self { log, folder: run.writer_for(run.folder().to_path_buf()) })
     }
 
     fn record(&mut self, trainer: &Trainer) -> Result<Option<Vec<Written>>> {

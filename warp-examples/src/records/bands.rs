@@ -2,7 +2,7 @@
 
 use super::history::{Points, interpolate};
 use clap::ValueEnum;
-use warp_train::interval::{Estimate, INTERVAL};
+use warp_train::confidence_interval::{Estimate, INTERVAL};
 
 /// Points of a curve that is made from several.
 const POINTS: usize = 200;

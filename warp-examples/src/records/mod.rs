@@ -35,13 +35,13 @@ use std::sync::Arc;
 use warp_core::toml::{Table, Value as Toml};
 use warp_train::callback::{Callback, End, Flow};
 use warp_train::metrics::IterationMetrics;
-use warp_train::run::Scribe;
+use warp_train::run::BackgroundWriter;
 use warp_train::{Error, Run, Trainer};
 
 /// The events of a run, written as it goes by the thread that writes its lines and checkpoints.
 #[derive(Debug)]
 pub struct Records {
-    events: Scribe<EventFile>,
+    events: BackgroundWriter<EventFile>,
 }
 
 impl Records {
@@ -64,7 +64,7 @@ impl Records {
         let start = (at > 0).then_some(start);
         let first = [now.file_version()].into_iter().chain(start).chain([about]);
         events.write(first)?;
-        Ok(Self { events: run.scribe_for(events) })
+        Ok(Self { events: run.writer_for(events) })
     }
 
     /// Has written what happened in iteration `number` of `done`, if it is one of those that are recorded: every one up

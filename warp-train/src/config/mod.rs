@@ -6,8 +6,8 @@
 //! nothing else depends on it, so a run that is extended equals a longer one with the same steps in its schedules.
 
 mod claims;
-mod interval;
 mod league;
+mod periodic;
 pub(crate) mod policies;
 mod policy_check;
 mod run_check;
@@ -25,8 +25,8 @@ use crate::model::LearnerState;
 pub use crate::model::{Activation, Init, LogStd};
 use crate::network::own_network::OwnNetworks;
 use crate::world::World;
-use interval::Interval;
 pub use league::{LeagueConfig, Opponents};
+use periodic::Periodic;
 use policies::{complete_policy, plan_policies};
 use run_check::check_run;
 pub use shards::{Shards, Sharing};
@@ -265,7 +265,7 @@ impl TrainConfig {
         self.checkpoint_interval().is_due(step)
     }
 
-    pub(crate) fn checkpoint_interval(&self) -> Interval {
+    pub(crate) fn checkpoint_interval(&self) -> Periodic {
         // A hundredth: a GPU takes hundreds of iterations at once, which a checkpoint ends.
         let default = || {
             let iterations = self.steps_per_iteration().saturating_mul(20);
@@ -305,8 +305,8 @@ impl TrainConfig {
         !self.run.log_arrays.is_empty() && (is_due || step >= self.run.total_steps)
     }
 
-    fn interval(&self, every: u64) -> Interval {
-        Interval { every, iteration: self.steps_per_iteration() }
+    fn interval(&self, every: u64) -> Periodic {
+        Periodic { every, iteration: self.steps_per_iteration() }
     }
 
     /// SHA-256 of what a run's ranks have in common, in hexadecimal.

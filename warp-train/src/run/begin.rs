@@ -19,7 +19,7 @@ use crate::run::fleet::Fleet;
 use crate::run::learner::Learner;
 #[cfg(feature = "cuda")]
 use crate::run::learner::native;
-use crate::run::{Place, Run, whole};
+use crate::run::{Place, Run, snapshot};
 use std::path::Path;
 use std::sync::Arc;
 use warp_core::Config;
@@ -88,7 +88,7 @@ pub(crate) fn begin(
     if config.begun.is_none() && !normalises_any(config) {
         return Ok(());
     }
-    let mut state = whole::learner(&config.world, learner.state())?;
+    let mut state = snapshot::learner(&config.world, learner.state())?;
     if !config.world.is_alone() {
         // Of the rows here alone, and empty.
         (state.numbers, state.flags) = (Vec::new(), Vec::new());

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::model::LearnerState;
 use crate::run::durable;
 use crate::run::encoding::{decode, decode_memory, dtype, encode, encode_memory};
-use crate::run::whole::Snapshot;
+use crate::run::snapshot::Snapshot;
 use crate::world::World;
 use safetensors::{SafeTensors, serialize};
 use serde::{Deserialize, Serialize};

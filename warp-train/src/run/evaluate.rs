@@ -7,7 +7,7 @@ use crate::algorithm::AgentRange;
 use crate::config::TrainConfig;
 use crate::engine::rollout::{PolicyRollout, Rollout};
 use crate::error::{Error, Result};
-use crate::run::interval::{Estimate, INTERVAL};
+use crate::run::confidence_interval::{Estimate, INTERVAL};
 use crate::run::learner::{Learner, PolicyInput, PolicyOutput};
 use crate::world::World;
 use serde::Serialize;

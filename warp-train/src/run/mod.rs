@@ -1,11 +1,12 @@
 //! Runs: what drives a learner, evaluates it, and writes down what came of it.
 
 pub mod array_files;
-pub(crate) mod aside;
+mod background_writer;
 pub mod begin;
 mod best;
 pub mod callback;
 pub mod checkpoint;
+pub mod confidence_interval;
 pub(crate) mod durable;
 mod encoding;
 mod env_state;
@@ -13,8 +14,7 @@ pub mod episode;
 pub mod evaluate;
 pub mod fleet;
 pub mod gradcheck;
-pub mod half;
-pub mod interval;
+pub mod half_precision;
 mod iteration_sum;
 pub mod journal;
 pub mod league;
@@ -22,21 +22,21 @@ pub mod learner;
 pub mod metrics;
 pub(crate) mod new_folder;
 mod open_line;
+mod parallel;
 mod place;
 mod recording;
 pub mod resumption;
 mod run_folder;
-mod scribe;
-mod side_by_side;
+mod run_loop;
+pub(crate) mod set_aside;
+mod snapshot;
 pub mod trainer;
-mod training;
-mod whole;
 
+pub use background_writer::BackgroundWriter;
 pub use durable::{replace_folder, write_whole};
 #[doc(hidden)]
 pub use encoding::decode;
 pub use place::{Place, Which};
 pub use run_folder::*;
-pub use scribe::Scribe;
-pub use training::{Evaluator, train};
-pub use whole::Snapshot;
+pub use run_loop::{Evaluator, train};
+pub use snapshot::Snapshot;

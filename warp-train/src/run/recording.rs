@@ -10,8 +10,8 @@ use crate::run::league::{League, Table};
 use crate::run::metrics::IterationMetrics;
 use crate::run::open_line;
 use crate::run::run_folder::{Run, Scroll};
+use crate::run::snapshot::Snapshot;
 use crate::run::trainer::Trainer;
-use crate::run::whole::Snapshot;
 use serde::Serialize;
 use std::sync::Arc;
 use std::time::Instant;
@@ -47,7 +47,7 @@ impl Callback for Run {
             ends.push(Ended { seconds: self.logged, is_due });
         }
         let done = done.clone();
-        self.scribe.give(move |scroll| scroll.append(&done, &ends))?;
+        self.writer.give(move |scroll| scroll.append(&done, &ends))?;
         Ok(Flow::Continue(()))
     }
 
@@ -66,7 +66,7 @@ impl Callback for Run {
 
     fn end(&mut self, trainer: &Trainer, _end: End) -> Result<()> {
         let seconds = self.logged;
-        self.scribe.give(move |scroll| scroll.leave(seconds))?;
+        self.writer.give(move |scroll| scroll.leave(seconds))?;
         self.save(trainer)?;
         self.settle()?;
         self.ended = Some(self.started.elapsed());
@@ -101,7 +101,7 @@ impl Run {
             let snapshot = trainer.snapshot()?;
             let league = trainer.learner().league().map(League::table);
             let plays = league.is_some();
-            self.scribe.give_large(move |scroll| scroll.save(&snapshot, league))?;
+            self.writer.give_large(move |scroll| scroll.save(&snapshot, league))?;
             self.saved = trainer.env_steps();
             if plays {
                 // Older selves are read from there.
@@ -116,7 +116,7 @@ impl Run {
     fn prune(&self, config: &TrainConfig) -> Result<()> {
         let (best, snapshots) = (self.best.clone(), config.snapshot_steps_until(self.saved));
         let (regular, keep) = (config.checkpoint_interval(), config.run.keep_checkpoints);
-        self.scribe.give(move |scroll| {
+        self.writer.give(move |scroll| {
             let is_regular = |step| regular.is_due(step);
             let stays = |step| best.contains(step) || snapshots.contains(&step);
             checkpoint::prune(&Self::checkpoints(&scroll.folder), keep, is_regular, stays)

@@ -6,7 +6,7 @@ use crate::config::RunConfig;
 use crate::engine::StepRates;
 use crate::error::{Error, Result};
 use crate::run::array_files::{ARRAYS, supersede};
-use crate::run::aside::set_aside;
+use crate::run::background_writer::BackgroundWriter;
 use crate::run::best::BestSteps;
 use crate::run::checkpoint;
 use crate::run::checkpoint::Checkpoint;
@@ -17,7 +17,7 @@ use crate::run::journal::{Journal, Logged, METRICS, each_line};
 use crate::run::metrics::RecentReturns;
 use crate::run::new_folder;
 use crate::run::open_line;
-use crate::run::scribe::Scribe;
+use crate::run::set_aside::set_aside;
 use crate::run::trainer::Trainer;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ use warp_data::file;
 pub struct Run {
     pub(super) folder: PathBuf,
     /// Writes everything that training leaves behind.
-    pub(super) scribe: Scribe<Scroll>,
+    pub(super) writer: BackgroundWriter<Scroll>,
     /// When its first iteration began.
     pub(super) started: Instant,
     /// How long after that its last checkpoint was written.
@@ -227,7 +227,7 @@ impl Run {
         let scroll = Scroll { folder: folder.clone(), journal, sum, left };
         Ok(Self {
             folder,
-            scribe: Scribe::new("warp records", scroll)?,
+            writer: BackgroundWriter::new("warp records", scroll)?,
             started: Instant::now(),
             ended: None,
             first_step: 0,
@@ -242,8 +242,8 @@ impl Run {
     }
 
     /// What writes something else of this run, in one order with its lines and checkpoints.
-    pub fn scribe_for<T: Send + 'static>(&self, on: T) -> Scribe<T> {
-        self.scribe.beside(on)
+    pub fn writer_for<T: Send + 'static>(&self, on: T) -> BackgroundWriter<T> {
+        self.writer.beside(on)
     }
 
     /// Waits until everything that training left behind is written.
@@ -251,7 +251,7 @@ impl Run {
     /// # Errors
     /// What could not be written.
     pub fn settle(&self) -> Result<()> {
-        self.scribe.wait()
+        self.writer.wait()
     }
 
     /// What became of checkpoints and metrics when the run was reopened, a sentence each; mostly none.

@@ -13,7 +13,7 @@ use crate::run::evaluate::{EvalOptions, Evaluation, evaluate};
 use crate::run::league::Standing;
 use crate::run::learner::Learner;
 use crate::run::metrics::{EpisodeMetrics, IterationMetrics, by_policy};
-use crate::run::whole::Snapshot;
+use crate::run::snapshot::Snapshot;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use crate::commands::{Device, learner_on, thread_count};
 use anyhow::{Result, anyhow};
 use warp_func::{Entry, Registry};
 use warp_train::TrainConfig;
-use warp_train::fleet::{DealtFleet, FleetLearner, FleetRun, ThreadFleet, launches};
+use warp_train::fleet::{FleetLearner, FleetRun, MultiDeviceFleet, ThreadFleet, launches};
 use warp_train::world::World;
 
 /// The devices of these names; to open a GPU takes a while, so all are opened at the same time.
@@ -63,12 +63,12 @@ pub(super) fn learner<'a>(
     first: FirstLaunch<'_>,
     devices: &[Device],
     registries: &'a [Registry],
-) -> Result<DealtFleet<'a>> {
+) -> Result<MultiDeviceFleet<'a>> {
     let threads = (thread_count(args.threads) / devices.len()).max(1);
     let share = first.shared_by(devices.len());
     let of_device = |(device, registry)| on(device, args, share, threads, registry);
     let fleets = devices.iter().zip(registries).map(of_device).collect::<Result<Vec<_>>>()?;
-    Ok(DealtFleet::new(fleets)?)
+    Ok(MultiDeviceFleet::new(fleets)?)
 }
 
 /// The learner that `--backend` names, with `threads` of the host.

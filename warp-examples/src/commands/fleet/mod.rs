@@ -27,12 +27,12 @@ use warp_core::toml::{Table, Value};
 use warp_func::{Entry, Registry};
 use warp_train::config::drop_foreign_keys;
 use warp_train::fleet::{
-    Fleet, FleetLearner, FleetRun, FleetSummary, FleetWeights, Halving, Listed, Together, Told,
-    settings, together,
+    Fleet, FleetBroadcast, FleetLearner, FleetRun, FleetSummary, FleetWeights, Halving, Listed,
+    Together, settings, together,
 };
 use warp_train::run::Place;
 use warp_train::world::{PATIENCE, World};
-use warp_train::{Error, TrainConfig, digest, half};
+use warp_train::{Error, TrainConfig, digest, half_precision};
 
 pub(super) use report::returns_lines;
 
@@ -83,7 +83,7 @@ fn write(
         && is_done(folder)?
     {
         make_what_is_missing(folder, &runs, entry)?;
-        Told::tell_end(world)?;
+        FleetBroadcast::tell_end(world)?;
         return Ok(Outcome::Done);
     }
     let halving = halving(args, first)?;
@@ -100,7 +100,9 @@ fn write(
         tell(&why);
     }
     if devices[0].precision(&learner.backend(), first) != "fp32" {
-        half::by_bounds(first).iter().for_each(|warning| tell(&format!("warning: {warning}")));
+        half_precision::by_bounds(first)
+            .iter()
+            .for_each(|warning| tell(&format!("warning: {warning}")));
     }
     let (folder, fleet) = match &args.resume {
         Some(folder) => (folder.clone(), Fleet::reopen(folder, &runs)?),
@@ -217,7 +219,7 @@ impl Written {
         stop: &Stop,
     ) -> Result<Trained> {
         let (fleet, halving) = (&self.fleet, self.halving);
-        Told::tell(world, &self.folder, fleet)?;
+        FleetBroadcast::tell(world, &self.folder, fleet)?;
         let own = (!world.is_alone()).then(|| fleet.deal(runs, world));
         let rounds = Rounds { runs, own, halving, fleet, shows: true };
         let train = |together: &Together<'_>| rounds.train(learner, together);

@@ -7,7 +7,7 @@ use crate::Outcome;
 use crate::commands::stop::Stop;
 use anyhow::Result;
 use warp_func::Registry;
-use warp_train::fleet::{Fleet, Told, together};
+use warp_train::fleet::{Fleet, FleetBroadcast, together};
 use warp_train::world::{PATIENCE, World};
 
 /// What all processes come to when the first has written everything.
@@ -20,7 +20,7 @@ pub(super) fn train(
     devices: &[Device],
     world: &World,
 ) -> Result<Outcome> {
-    let Some(told) = Told::hear(world)? else { return Ok(Outcome::Done) };
+    let Some(told) = FleetBroadcast::hear(world)? else { return Ok(Outcome::Done) };
     let (runs, halving) = (runs_of(&told.config, told.listed().to_vec(), registry)?, told.halving);
     let fleet = Fleet::elsewhere(told, &runs);
     let own = Some(fleet.deal(&runs, world));

@@ -20,7 +20,7 @@ use crate::model::LearnerState;
 use crate::run::begin;
 use crate::run::fleet::plan::settings;
 use crate::run::fleet::{FleetEvent, FleetLearner, FleetRun, ThreadFleet, Watch};
-use crate::run::side_by_side::each;
+use crate::run::parallel::each;
 use std::any::Any;
 use std::borrow::Cow;
 use std::ops::ControlFlow;

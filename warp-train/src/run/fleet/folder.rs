@@ -4,7 +4,7 @@
 
 use super::ended_run::{EndedRun, Weights};
 use super::ends::EndsFile;
-use super::list::{self, LIST, Listed};
+use super::fleet_json::{self, LIST, Listed};
 use super::record::{FleetRecord, Thinner};
 use super::records::Records;
 use super::standing::Standing;
@@ -116,7 +116,7 @@ impl Fleet {
             let weights = staging.join("weights");
             std::fs::create_dir(&weights).map_err(|e| Error::file("cannot create", &weights, e))?;
             EndsFile::create(staging)?;
-            listed = list::write(staging, runs, halving)?;
+            listed = fleet_json::write(staging, runs, halving)?;
             write_whole(&staging.join("config.toml"), config_toml)
         })?;
         Self::open(folder, listed, runs, Records::new(journal), BTreeMap::new())
@@ -145,7 +145,7 @@ impl Fleet {
         let journal = Journal::open(folder)?;
         durable::sweep(folder)?;
         durable::sweep(&folder.join("weights"))?;
-        let listed = list::read_exactly(folder)?;
+        let listed = fleet_json::read_exactly(folder)?;
         EndsFile::restore(folder)?;
         let ended = EndsFile::read(folder, &listed)?;
         let (records, note) = Records::reopen(journal, |run| ended.contains_key(&run))?;

@@ -5,6 +5,7 @@
 //! `processes` brings what they have to the one that writes. A run of a fleet is the run that its
 //! seed and keys describe, whatever the number of other runs.
 
+mod broadcast;
 mod combinations;
 #[cfg(feature = "cuda")]
 mod cuda;
@@ -12,12 +13,12 @@ mod cuda;
 mod cuda_off_policy;
 #[cfg(feature = "cuda")]
 mod cuda_report;
-mod dealt;
 mod ended_run;
 mod ends;
+mod fleet_json;
 mod folder;
 mod halving;
-mod list;
+mod multi_device;
 mod plan;
 mod processes;
 mod record;
@@ -27,23 +28,22 @@ mod standing;
 mod stored;
 mod summary;
 mod threads;
-mod told;
 mod weights;
 
+pub use broadcast::FleetBroadcast;
 pub use combinations::combinations;
 #[cfg(feature = "cuda")]
 pub use cuda::CudaFleet;
-pub use dealt::DealtFleet;
+pub use fleet_json::Listed;
 pub use folder::Fleet;
 pub use halving::{Halving, Round};
-pub use list::Listed;
+pub use multi_device::MultiDeviceFleet;
 use plan::dealt;
 pub use plan::{FleetRun, check_sweepable, launches, settings};
 pub use processes::{Together, together};
 pub use record::{FleetRecord, RECORDS};
 pub use summary::{FleetSummary, GroupedReturns, Returns, RunSummary, SweptReturns};
 pub use threads::ThreadFleet;
-pub use told::Told;
 pub use weights::FleetWeights;
 
 use crate::error::{Error, Result};

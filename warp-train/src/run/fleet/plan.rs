@@ -4,7 +4,7 @@ use crate::algorithm::Rollouts;
 use crate::algorithm::{PolicyConfig, PolicyPlan};
 use crate::config::{FOLDER_KEYS, RECORD_KEYS, RunConfig, TrainConfig};
 use crate::error::{Error, Result};
-use crate::run::side_by_side::each;
+use crate::run::parallel::each;
 use crate::world::World;
 use std::collections::BTreeSet;
 use std::ops::Range;

@@ -8,7 +8,7 @@ use super::Fleet;
 use super::ended_run::EndedRun;
 use super::standing::Standing;
 use crate::error::{Error, Result};
-use crate::run::side_by_side::each;
+use crate::run::parallel::each;
 use crate::world::{PATIENCE, World, parts};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

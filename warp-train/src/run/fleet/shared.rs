@@ -4,7 +4,7 @@
 use super::ended_run::EndedRun;
 use super::folder::Ends;
 use super::standing::Standing;
-use super::{Fleet, FleetRun, Listed, Told, dealt};
+use super::{Fleet, FleetBroadcast, FleetRun, Listed, dealt};
 use crate::error::Error;
 use crate::world::World;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,7 @@ use std::sync::{MutexGuard, PoisonError};
 impl Fleet {
     /// The fleet of which the first of several processes has told, in one whose results that process writes.
     #[must_use]
-    pub fn elsewhere(told: Told, runs: &[FleetRun]) -> Self {
+    pub fn elsewhere(told: FleetBroadcast, runs: &[FleetRun]) -> Self {
         let fleet = Self::of(told.listed, runs, Ends::default());
         fleet.others().extend(told.ended.into_iter().map(|standing| (standing.run, standing)));
         fleet

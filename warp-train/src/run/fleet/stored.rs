@@ -1,7 +1,7 @@
 //! What a fleet's folder says of the fleet, whoever trains it.
 
 use super::ends::{EndsFile, noted};
-use super::list::{self, LIST, Listed};
+use super::fleet_json::{self, LIST, Listed};
 use super::summary::{FleetSummary, RunSummary, Work};
 use super::{Fleet, Halving};
 use crate::error::{Error, Result};
@@ -33,7 +33,7 @@ impl Fleet {
     /// # Errors
     /// A list that can't be read.
     pub fn list(folder: &Path) -> Result<Vec<Listed>> {
-        list::read(folder)
+        fleet_json::read(folder)
     }
 
     /// How the fleet in `folder` stops settings, if it does.
@@ -41,7 +41,7 @@ impl Fleet {
     /// # Errors
     /// A list that can't be read.
     pub fn halving(folder: &Path) -> Result<Option<Halving>> {
-        list::halving(folder)
+        fleet_json::halving(folder)
     }
 
     /// How runs of the fleet in `folder` ended; those that have not are left out.

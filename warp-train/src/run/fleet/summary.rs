@@ -1,7 +1,7 @@
 //! What came of a fleet: every run's return, their mean and spread, value by value of a sweep.
 
 use super::combinations;
-use crate::run::interval::{Estimate, INTERVAL};
+use crate::run::confidence_interval::{Estimate, INTERVAL};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use warp_core::toml::Table;

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::model::{LearnerState, NamedTensor, Statistic};
 use crate::run::durable;
 use crate::run::encoding::decode;
-use crate::run::side_by_side::each;
+use crate::run::parallel::each;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::ErrorKind;

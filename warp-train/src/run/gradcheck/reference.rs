@@ -12,7 +12,7 @@ use crate::algorithm::PolicyPlan;
 use crate::error::{Error, Result};
 use crate::loss::Minibatch;
 use crate::model::{Activation, NamedTensor};
-use crate::run::side_by_side::each;
+use crate::run::parallel::each;
 use warp_func::thread_pool::cores;
 
 /// How far a parameter is moved, either way.

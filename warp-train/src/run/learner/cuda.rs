@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::fused::{MOST_ITERATIONS, OnDevice, not_there};
 use crate::model::{LearnerState, Statistic};
 use crate::network::foreign::MakeForeign;
-use crate::run::whole;
+use crate::run::snapshot;
 use warp_func::VecEnv;
 use warp_func::cuda::CudaVecEnv;
 
@@ -210,7 +210,7 @@ impl Learner for CudaLearner {
     }
 
     fn load_state(&mut self, state: &LearnerState) -> Result<()> {
-        self.host.load_state(&whole::part(&self.config.world, state))?;
+        self.host.load_state(&snapshot::part(&self.config.world, state))?;
         self.state = self.host.state();
         self.host_is_stale = false;
         self.device_is_stale = true;

@@ -16,12 +16,12 @@ const REST: Duration = Duration::from_millis(1);
 type Job = Box<dyn FnOnce() -> Result<()> + Send>;
 
 /// Does jobs on a `T`, such as an open file, one after the other in the order in which they were given, those of the
-/// scribes [`Scribe::beside`] it among them.
+/// writers [`BackgroundWriter::beside`] it among them.
 ///
-/// After a job that failed no other one is done; its error is that of the next call here. When the last of the scribes
+/// After a job that failed no other one is done; its error is that of the next call here. When the last of the writers
 /// that share a thread is dropped, what is left is done first.
 #[derive(Debug)]
-pub struct Scribe<T> {
+pub struct BackgroundWriter<T> {
     thread: Arc<Thread>,
     on: Arc<Mutex<T>>,
     /// Says by its end that the last large job is over.
@@ -35,7 +35,7 @@ struct Thread {
     failed: Arc<Mutex<Option<Error>>>,
 }
 
-impl<T: Send + 'static> Scribe<T> {
+impl<T: Send + 'static> BackgroundWriter<T> {
     /// One that works on `on` in a thread called `name`.
     ///
     /// # Errors
@@ -49,8 +49,8 @@ impl<T: Send + 'static> Scribe<T> {
     }
 
     /// One that works on something else in the same thread, and so in one order with this one.
-    pub fn beside<U: Send + 'static>(&self, on: U) -> Scribe<U> {
-        Scribe::on(self.thread.clone(), on)
+    pub fn beside<U: Send + 'static>(&self, on: U) -> BackgroundWriter<U> {
+        BackgroundWriter::on(self.thread.clone(), on)
     }
 
     /// Gives it a job.
@@ -173,54 +173,54 @@ mod tests {
     #[test]
     fn jobs_are_done_in_order_and_all_of_them() {
         let (sender, done) = channel();
-        let scribe = Scribe::new("test", (sender, 0)).unwrap();
+        let writer = BackgroundWriter::new("test", (sender, 0)).unwrap();
         for i in 0..100 {
             let job = move |(sender, n): &mut (Sender<_>, i32)| {
                 *n += 1;
                 sender.send((i, *n)).unwrap();
                 Ok(())
             };
-            scribe.give(job).unwrap();
+            writer.give(job).unwrap();
         }
-        scribe.wait().unwrap();
+        writer.wait().unwrap();
         assert!((0..100).all(|i| done.try_recv() == Ok((i, i + 1))));
         // Dropped, it does what is left.
         let (go, wait) = channel::<()>();
-        scribe.give(move |_| wait.recv().map_err(|e| Error::Invalid(e.to_string()))).unwrap();
-        scribe
+        writer.give(move |_| wait.recv().map_err(|e| Error::Invalid(e.to_string()))).unwrap();
+        writer
             .give(|(sender, _)| sender.send((7, 7)).map_err(|e| Error::Invalid(e.to_string())))
             .unwrap();
         go.send(()).unwrap();
-        drop(scribe);
+        drop(writer);
         assert_eq!((done.recv(), done.try_recv()), (Ok((7, 7)), Err(TryRecvError::Disconnected)));
     }
 
     #[test]
     fn an_error_ends_it_and_is_told() {
-        let scribe = Scribe::new("test", 0).unwrap();
-        scribe.give(|_| Err(Error::Invalid("the disk is full".into()))).unwrap();
-        scribe
+        let writer = BackgroundWriter::new("test", 0).unwrap();
+        writer.give(|_| Err(Error::Invalid("the disk is full".into()))).unwrap();
+        writer
             .give(|n| {
                 *n += 1;
                 panic!("done after a failure")
             })
             .ok();
-        let told = scribe.wait().unwrap_err().to_string();
+        let told = writer.wait().unwrap_err().to_string();
         assert!(told.contains("the disk is full"), "{told}");
-        assert!(scribe.give(|_| Ok(())).is_err() && scribe.wait().is_err());
+        assert!(writer.give(|_| Ok(())).is_err() && writer.wait().is_err());
     }
 
     #[test]
     fn what_is_beside_each_other_has_one_order() {
         let (sender, done) = channel();
-        let one = Scribe::new("test", sender.clone()).unwrap();
+        let one = BackgroundWriter::new("test", sender.clone()).unwrap();
         let other = one.beside(sender);
         for i in 0..100 {
-            let scribe = if i % 3 == 0 { &one } else { &other };
+            let writer = if i % 3 == 0 { &one } else { &other };
             let job = move |sender: &mut Sender<_>| {
                 sender.send(i).map_err(|e| Error::Invalid(e.to_string()))
             };
-            scribe.give(job).unwrap();
+            writer.give(job).unwrap();
         }
         drop(one);
         other.wait().unwrap();
@@ -229,11 +229,11 @@ mod tests {
 
     #[test]
     fn one_large_job_is_held_at_a_time() {
-        let mut scribe = Scribe::new("test", ()).unwrap();
+        let mut writer = BackgroundWriter::new("test", ()).unwrap();
         let held = Arc::new(());
         for _ in 0..20 {
             let own = held.clone();
-            scribe
+            writer
                 .give_large(move |()| {
                     drop(own);
                     Ok(())

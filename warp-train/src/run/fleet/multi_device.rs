@@ -5,11 +5,11 @@ use crate::error::{Error, Result};
 
 /// Fleets side by side, a device each.
 #[expect(missing_debug_implementations, reason = "what a program brings need not have it")]
-pub struct DealtFleet<'a> {
+pub struct MultiDeviceFleet<'a> {
     fleets: Vec<Box<dyn FleetLearner + Send + 'a>>,
 }
 
-impl<'a> DealtFleet<'a> {
+impl<'a> MultiDeviceFleet<'a> {
     /// Of these fleets.
     ///
     /// # Errors
@@ -22,7 +22,7 @@ impl<'a> DealtFleet<'a> {
     }
 }
 
-impl FleetLearner for DealtFleet<'_> {
+impl FleetLearner for MultiDeviceFleet<'_> {
     fn backend(&self) -> String {
         self.fleets[0].backend()
     }

@@ -1,7 +1,7 @@
 //! What the first of several processes tells the others of a fleet: they need neither its folder nor the same
 //! command line.
 
-use super::list::{self, LIST, Listed};
+use super::fleet_json::{self, LIST, Listed};
 use super::standing::Standing;
 use super::{Fleet, Halving};
 use crate::error::{Error, Result};
@@ -13,7 +13,7 @@ const RUNS: &str = "the fleet's runs";
 
 /// A fleet whose runs are to be trained.
 #[derive(Debug)]
-pub struct Told {
+pub struct FleetBroadcast {
     /// The configuration of all runs but for their seeds and swept keys.
     pub config: String,
     /// How settings are stopped, if they are.
@@ -22,7 +22,7 @@ pub struct Told {
     pub(super) ended: Vec<Standing>,
 }
 
-impl Told {
+impl FleetBroadcast {
     /// Tells the other processes of `fleet`, whose folder this is.
     ///
     /// # Errors
@@ -33,7 +33,7 @@ impl Told {
         }
         let ended = fleet.standings().into_iter().filter(|standing| standing.has_ended);
         let ended = serde_json::to_vec(&ended.collect::<Vec<_>>()).map_err(|_| unreadable())?;
-        let (config, list) = (Run::config(folder)?, list::text(&folder.join(LIST))?);
+        let (config, list) = (Run::config(folder)?, fleet_json::text(&folder.join(LIST))?);
         let bytes = parts::join(&[config.into_bytes(), list.into_bytes(), ended]);
         world.broadcast_within(RUNS, &bytes, PATIENCE).map(|_| ())
     }
@@ -58,7 +58,7 @@ impl Told {
         let told = parts::split(&bytes);
         let Some([config, list, ended]) = told.as_deref() else { return Err(unreadable()) };
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map_err(|_| unreadable());
-        let (listed, halving) = list::exactly(&text(list)?, Path::new(LIST))?;
+        let (listed, halving) = fleet_json::exactly(&text(list)?, Path::new(LIST))?;
         let ended = serde_json::from_slice(ended).map_err(|_| unreadable())?;
         Ok(Some(Self { config: text(config)?, listed, halving, ended }))
     }

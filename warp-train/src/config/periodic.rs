@@ -2,14 +2,14 @@
 
 /// Every so many environment steps, at the end of the iteration that reaches them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Interval {
+pub(crate) struct Periodic {
     /// 0: never.
     pub(crate) every: u64,
     /// Steps of an iteration.
     pub(crate) iteration: u64,
 }
 
-impl Interval {
+impl Periodic {
     /// Whether the iteration that ended at `step` has reached a multiple.
     pub(crate) fn is_due(self, step: u64) -> bool {
         let before = step.saturating_sub(self.iteration);
@@ -24,7 +24,7 @@ mod tests {
     #[test]
     fn it_is_due_once_for_each_multiple_that_is_reached() {
         let due = |every| {
-            let interval = Interval { every, iteration: 30 };
+            let interval = Periodic { every, iteration: 30 };
             (0..10).map(|n| 30 * n).filter(|step| interval.is_due(*step)).collect::<Vec<_>>()
         };
         assert_eq!(due(100), [120, 210]);
