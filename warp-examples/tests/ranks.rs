@@ -267,9 +267,14 @@ fn what_contradicts_itself_is_a_sentence() {
             "WARP_RANK has started a process for each GPU",
         ),
         (
-            &["--device", "cpu", "--gpus", "2", "--set", "shards=3", "--set", "num_envs=6"],
+            &["--device", "cpu", "--gpus", "2", "--set", "shards=4", "--set", "num_envs=6"],
             &[],
-            "2 ranks can't share 3 shards evenly; ranks that can: 1, 3",
+            "--envs 8 contradicts --set num_envs=6",
+        ),
+        (
+            &["--device", "cpu", "--gpus", "3", "--set", "shards=4"],
+            &[],
+            "3 ranks can't share 4 shards evenly; ranks that can: 1, 2, 4",
         ),
     ] {
         let mut command = folder.command(&[&["train"], &SMALL[..], more].concat());
