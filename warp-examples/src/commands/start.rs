@@ -63,17 +63,17 @@ impl StartClock {
     }
 
     /// The same once the first iterations are done, when the start is over and reported.
-    pub(super) fn end(self) -> FleetBroadcast {
-        FleetBroadcast { clock: Some(self) }
+    pub(super) fn end(self) -> StartReport {
+        StartReport { clock: Some(self) }
     }
 }
 
 /// Reports the start-up time after the first iterations, and does nothing else.
-pub(super) struct FleetBroadcast {
+pub(super) struct StartReport {
     clock: Option<StartClock>,
 }
 
-impl Callback for FleetBroadcast {
+impl Callback for StartReport {
     fn iteration(&mut self, _trainer: &Trainer, _done: &Arc<[IterationMetrics]>) -> Result<Flow> {
         if let Some(mut clock) = self.clock.take() {
             clock.part("first iteration");

@@ -69,8 +69,9 @@ pub fn check(path: &Path, run: &Path) -> Result<()> {
         !is_of_runs && (!path.is_file() || is_trace(path)),
         "--profile: \"{shown}\" is for something else than a trace; choose another name"
     );
-    if path.starts_with(run) && !run.exists() {
-        // There is no folder yet.
+    let whole = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.into());
+    if !run.exists() && whole(path).parent() == Some(&*whole(run)) {
+        // In the run's own folder, which is not there yet.
         return Ok(());
     }
     let is_new = path.symlink_metadata().is_err();
