@@ -42,6 +42,10 @@ mod tests {
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 2, "nothing hidden stays");
         #[cfg(unix)]
         {
+            use std::os::unix::fs::PermissionsExt;
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+            write(&path, "two").unwrap();
+            assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
             let link = folder.join("link.png");
             std::os::unix::fs::symlink(&path, &link).unwrap();
             write(&link, "four").unwrap();

@@ -117,10 +117,11 @@ fn last_recorded(device: &Device) -> Result<Option<Vec<sys::CUgraphNode>>> {
     Ok(Some(unsafe { std::slice::from_raw_parts(nodes, n) }.to_vec()))
 }
 
-/// Programmatic dependent launch, while launches are recorded: lets the next one, which must be a kernel, begin as soon as all blocks of the one that it
-/// waits for allow it (`griddepcontrol.launch_dependents`) or have ended. Before it reads what that one or those before it
-/// write, and before it writes what they read or write, it has to wait for it by itself (`griddepcontrol.wait`). Where it
-/// waits for anything but a single kernel, or the GPU or its driver can't do this, it begins after that, as ever.
+/// Programmatic dependent launch, while launches are recorded: lets the next one, which must be a kernel, begin as soon as
+/// all blocks of the one that it waits for allow it (`griddepcontrol.launch_dependents`) or have ended. Before it reads
+/// what that one or those before it write, and before it writes what they read or write, it has to wait for it by itself
+/// (`griddepcontrol.wait`). Where it waits for anything but a single kernel, or the GPU or its driver can't do this, it
+/// begins after that, as ever.
 ///
 /// # Errors
 /// A driver that refuses to say what was recorded.

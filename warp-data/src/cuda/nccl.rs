@@ -170,9 +170,12 @@ impl Communicator {
         let functions = functions()?;
         let doing = "exchanging arrays through NCCL";
         let wrong = |reason: String| failed(doing, &reason);
-        gathered.iter().try_for_each(|one| self.check_transfer(*one, self.size)).map_err(wrong)?;
-        summed.iter().try_for_each(|one| self.check_transfer(*one, 1)).map_err(wrong)?;
-        if let Some(other) = summed.iter().find(|one| one.send.dtype() != DType::F32) {
+        gathered
+            .iter()
+            .try_for_each(|transfer| self.check_transfer(*transfer, self.size))
+            .map_err(wrong)?;
+        summed.iter().try_for_each(|transfer| self.check_transfer(*transfer, 1)).map_err(wrong)?;
+        if let Some(other) = summed.iter().find(|transfer| transfer.send.dtype() != DType::F32) {
             return Err(failed(doing, &format!("\"{}\" is not of f32", other.send.name())));
         }
         let handle = self.handle.get();
@@ -183,26 +186,27 @@ impl Communicator {
         let mut lock = self.device.lock_stream();
         let all = gathered.iter().chain(summed);
         lock.keep(|| {
-            all.flat_map(|one| [one.send.clone(), one.receive.clone()]).collect::<Vec<_>>()
+            all.flat_map(|transfer| [transfer.send.clone(), transfer.receive.clone()])
+                .collect::<Vec<_>>()
         });
         let stream = self.device.stream().cu_stream().cast::<c_void>();
-        let ends = |one: &Transfer<'_>| {
-            (one.send.ptr() as *const c_void, one.receive.ptr() as *mut c_void)
+        let ends = |transfer: &Transfer<'_>| {
+            (transfer.send.ptr() as *const c_void, transfer.receive.ptr() as *mut c_void)
         };
         let goes_on = |code: c_int| code == SUCCESS || code == IN_PROGRESS;
         // SAFETY: addresses and lengths are those of arrays of this device, which stay until its stream has
         // passed this: launches and copies hold the stream's lock, and what is recorded keeps them.
         let code = unsafe {
             let mut code = (functions.group_start)();
-            for one in gathered {
-                let ((from, to), n) = (ends(one), one.send.bytes());
-                let said = (functions.all_gather)(from, to, n, BYTES, handle, stream);
-                code = if goes_on(code) { said } else { code };
+            for transfer in gathered {
+                let ((from, to), n) = (ends(transfer), transfer.send.bytes());
+                let one = (functions.all_gather)(from, to, n, BYTES, handle, stream);
+                code = if goes_on(code) { one } else { code };
             }
-            for one in summed {
-                let ((from, to), n) = (ends(one), one.send.len());
-                let said = (functions.all_reduce)(from, to, n, FLOATS, SUM, handle, stream);
-                code = if goes_on(code) { said } else { code };
+            for transfer in summed {
+                let ((from, to), n) = (ends(transfer), transfer.send.len());
+                let one = (functions.all_reduce)(from, to, n, FLOATS, SUM, handle, stream);
+                code = if goes_on(code) { one } else { code };
             }
             let end = (functions.group_end)();
             if goes_on(code) { end } else { code }
@@ -216,8 +220,12 @@ impl Communicator {
 
     /// Checks that both arrays are here, and that so many copies of the one fit into the other; the error says what
     /// is wrong.
-    fn check_transfer(&self, one: Transfer<'_>, copies: usize) -> std::result::Result<(), String> {
-        let Transfer { send: from, receive: to } = one;
+    fn check_transfer(
+        &self,
+        transfer: Transfer<'_>,
+        copies: usize,
+    ) -> std::result::Result<(), String> {
+        let Transfer { send: from, receive: to } = transfer;
         let here = |array: &DeviceArray| Arc::ptr_eq(array.device().stream(), self.device.stream());
         let (given, got) = (from.name(), to.name());
         if !here(from) || !here(to) {

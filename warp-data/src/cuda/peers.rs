@@ -16,7 +16,7 @@ use warp_core::DType;
 const BLOCK: usize = 1 << 21;
 /// Bytes of the driver's name for memory.
 const NAME: usize = 64;
-/// Bytes of an offer before the machine's name.
+/// Bytes of an export before the machine's name.
 const HEAD: usize = 16 + NAME;
 
 /// This rank's array, not known to the others yet.
@@ -57,7 +57,7 @@ impl PeerExport {
         let mut handle = sys::CUipcMemHandle { reserved: [0; NAME] };
         // SAFETY: the address is one that the driver gave; the handle is written by the call.
         let named = unsafe { sys::cuIpcGetMemHandle(&raw mut handle, own.ptr()) };
-        named.result().map_err(failed("offering memory to other GPUs"))?;
+        named.result().map_err(failed("exporting memory to other GPUs"))?;
         let mut bytes = std::process::id().to_le_bytes().to_vec();
         bytes.extend((device.info().ordinal as u32).to_le_bytes());
         bytes.extend(own.ptr().to_le_bytes());
@@ -72,7 +72,7 @@ impl PeerExport {
         &self.bytes
     }
 
-    /// Reaches the arrays that all ranks offer, in their order; this rank is number `rank`.
+    /// Opens the arrays that all ranks export, in their order; this rank is number `rank`.
     ///
     /// # Errors
     /// A rank whose memory is not accessible: on another machine, or on a GPU without peer access to this
@@ -81,10 +81,10 @@ impl PeerExport {
         let device = self.own.device().clone();
         device.bind()?;
         let (mut addresses, mut opened) = (Vec::new(), Vec::new());
-        for (other, offer) in all.iter().enumerate() {
+        for (other, export) in all.iter().enumerate() {
             let (address, keep) = match other == rank {
                 true => (self.own.ptr(), None),
-                false => reach(&device, offer, other)?,
+                false => reach(&device, export, other)?,
             };
             addresses.extend([address as u32, (address >> 32) as u32]);
             opened.extend(keep);
@@ -126,11 +126,11 @@ impl Drop for Window {
 }
 
 /// Where the array of rank `other` lies for `device`, and what keeps it there.
-fn reach(device: &Device, offer: &[u8], other: usize) -> Result<(u64, Option<Opened>)> {
+fn reach(device: &Device, export: &[u8], other: usize) -> Result<(u64, Option<Opened>)> {
     let doing = format!("reaching the memory of rank {other}");
     let out_of_reach = |reason: &str| Error::Cuda { doing: doing.clone(), reason: reason.into() };
-    let Some((head, place)) = offer.split_at_checked(HEAD) else {
-        return Err(out_of_reach("it offers none"));
+    let Some((head, place)) = export.split_at_checked(HEAD) else {
+        return Err(out_of_reach("it exports none"));
     };
     let word = |at: usize| head[at..].first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
     let (process, ordinal) = (word(0), word(4) as usize);

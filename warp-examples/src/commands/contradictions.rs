@@ -1,7 +1,7 @@
 //! What a command line says twice: refused where an option and `--set` differ, said where a later word wins.
 
 use super::train::TrainArgs;
-use crate::settings::split;
+use crate::settings::{parse_value, split};
 use anyhow::{Result, bail};
 
 /// Refuses keys that are given by an option of their own and by `--set`, with different values.
@@ -17,7 +17,9 @@ pub(super) fn check(args: &TrainArgs) -> Result<()> {
     for (option, key, number) in given {
         let Some(number) = number else { continue };
         let other = args.set.iter().find(|set| {
-            split(set).is_ok_and(|(own, value)| own == key && value.trim() != number.to_string())
+            split(set).is_ok_and(|(own, value)| {
+                own == key && parse_value(value) != parse_value(&number.to_string())
+            })
         });
         if let Some(set) = other {
             bail!("{option} {number} contradicts --set {set}");
@@ -43,7 +45,7 @@ pub(super) fn without_effect(args: &TrainArgs) -> Vec<String> {
         if let Some(sweep) = swept {
             found.push(format!("--set {set} has no effect beside --sweep {sweep}"));
         } else if let Some(later) = later
-            && split(later).is_ok_and(|(_, other)| other.trim() != value.trim())
+            && split(later).is_ok_and(|(_, other)| parse_value(other) != parse_value(value))
         {
             found.push(format!("--set {set} has no effect, since --set {later} comes later"));
         }

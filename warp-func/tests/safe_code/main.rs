@@ -15,8 +15,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 use warp_core::{
-    Actions, DType, Draw, Env, EnvSpec, Field, FieldSource, GroupSpec, LimitEnds, Observation,
-    Record, Result, Space, State, StepOut, TimeLimit,
+    Actions, DType, Draw, Env, EnvSpec, Field, FieldSource, LimitEnds, Observation, Record, Result,
+    Space, State, StepOut, TimeLimit,
 };
 use warp_func::{CpuVecEnv, ThreadPool, VecEnv, VecOptions};
 use worlds::crowd::{Crowd, CrowdConfig};
@@ -100,20 +100,9 @@ impl<const TRICK: u8> Env for Tricky<TRICK> {
         Ok(Self(NoParams { n: config.n }))
     }
     fn spec(&self) -> EnvSpec {
-        let group = GroupSpec {
-            name: "agent".into(),
-            n_agents: 1,
-            observation: Space::unbounded(1),
-            action: Space::Discrete { n: 2 },
-            mortal: false,
-        };
-        EnvSpec {
-            name: Self::NAME.into(),
-            groups: vec![group],
-            time_limit: TimeLimit { steps: 9, ends: LimitEnds::Truncated },
-            statistics: vec![],
-            global_observation: None,
-        }
+        let limit = TimeLimit { steps: 9, ends: LimitEnds::Truncated };
+        let (observation, action) = (Space::unbounded(1), Space::Discrete { n: 2 });
+        EnvSpec::one_agent(Self::NAME, "agent", observation, action, limit)
     }
     fn params(&self) -> &NoParams {
         &self.0

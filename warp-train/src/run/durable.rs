@@ -41,17 +41,23 @@ fn write_for(named: &Path, path: &Path, bytes: &[u8]) -> Result<()> {
     write().map_err(|e| Error::file("cannot write", named, e))
 }
 
-/// Writes a file that is never seen half-written: it is the old one, or the new one.
+/// Writes a file that is never seen half-written: it is the old one, or the new one with the permissions of the old.
 ///
 /// # Errors
 /// A folder that can't be written.
 pub fn write_whole(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
     let partial = partial(path);
+    let old = path.metadata();
     let written = write_for(path, &partial, content.as_ref());
     written.and_then(|()| rename(&partial, path)).inspect_err(|_| {
         // Where there is no run, nobody sweeps.
         let _ = std::fs::remove_file(&partial);
-    })
+    })?;
+    if let Ok(old) = old {
+        // Where they can't be kept, as on some network file systems, the content still counts.
+        let _ = std::fs::set_permissions(path, old.permissions());
+    }
+    Ok(())
 }
 
 /// Makes a folder that is never seen half-made: it is the old one, or the new one with what `build` puts into the folder it

@@ -1,7 +1,8 @@
 //! `warp train --seeds A..B --sweep KEY=A,B,C`: many runs at once.
 //!
 //! `plan` says which runs there are, `devices` what trains them, `rounds` trains them, and `report` says what came of
-//! them, which `shown` draws. Of several processes the first does what one would do, with a share of the runs, and the others `share`.
+//! them, which `shown` draws. Of several processes the first does what one would do, with a share of the runs, and the
+//! others `share`.
 
 mod devices;
 mod plan;

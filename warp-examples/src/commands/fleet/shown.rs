@@ -19,24 +19,26 @@ pub(super) struct Shown {
     events: Option<FleetEvents>,
 }
 
+/// Which of them are to be made.
+#[derive(Debug, Clone, Copy)]
+struct Wanted {
+    curves: bool,
+    events: bool,
+}
+
 impl Shown {
     /// All there is of what the fleet in `folder` has recorded, whose first run has this configuration.
     pub(super) fn all(folder: &Path, first: &TrainConfig) -> Result<Self> {
-        Self::new(folder, first, true, true)
+        Self::some(folder, first, Wanted { curves: true, events: true })
     }
 
-    /// Curves and events, those that are wanted. Each of them reads all records, at the same time.
-    fn new(
-        folder: &Path,
-        first: &TrainConfig,
-        wants_curves: bool,
-        wants_events: bool,
-    ) -> Result<Self> {
+    /// What is wanted of curves and events. Each of them reads all records, at the same time.
+    fn some(folder: &Path, first: &TrainConfig, wanted: Wanted) -> Result<Self> {
         let listed = Fleet::list(folder)?;
         let draw = || curves(folder, first, &listed)?.png(PANELS_AT_ONCE);
         let (drawn, events) = thread::scope(|scope| {
-            let drawing = wants_curves.then(|| scope.spawn(draw));
-            let events = wants_events.then(|| FleetEvents::read(folder, &listed));
+            let drawing = wanted.curves.then(|| scope.spawn(draw));
+            let events = wanted.events.then(|| FleetEvents::read(folder, &listed));
             (drawing.map(thread::ScopedJoinHandle::join), events)
         });
         let drawn = drawn
@@ -55,8 +57,8 @@ impl Shown {
 pub(super) fn make_missing(folder: &Path, first: &TrainConfig) -> Result<Vec<&'static str>> {
     // An older build may have left an empty file.
     let has_curves = folder.join(CURVES).metadata().is_ok_and(|file| file.len() > 0);
-    let has_events = folder.join(EVENTS).exists();
-    Shown::new(folder, first, !has_curves, !has_events)?.write(folder)?;
-    let all = [(CURVES, has_curves), (EVENTS, has_events)].into_iter();
-    Ok(all.filter(|(_, is_there)| !is_there).map(|(name, _)| name).collect())
+    let missing = Wanted { curves: !has_curves, events: !folder.join(EVENTS).exists() };
+    Shown::some(folder, first, missing)?.write(folder)?;
+    let all = [(CURVES, missing.curves), (EVENTS, missing.events)].into_iter();
+    Ok(all.filter(|(_, is_missing)| *is_missing).map(|(name, _)| name).collect())
 }

@@ -57,9 +57,9 @@ pub(crate) fn is_within_reach(gpu: &Device, world: &World) -> Result<bool> {
             return Err(Error::Invalid(format!("{WARP_LINK}={other}: expected nccl or peers")));
         }
     }
-    let offer = PeerExport::new(gpu, "inbox", 1)?;
-    let all = world.all_gather("where memory is", offer.bytes())?;
-    let opened = offer.open(&all, world.rank());
+    let export = PeerExport::new(gpu, "inbox", 1)?;
+    let all = world.all_gather("where memory is", export.bytes())?;
+    let opened = export.open(&all, world.rank());
     let said = opened.as_ref().err().map(ToString::to_string).unwrap_or_default();
     let said = world.all_gather("who is reached", said.as_bytes())?;
     // Nobody frees what another has not let go.
@@ -98,9 +98,9 @@ impl PeerInboxes {
     /// A rank out of reach, or too little memory.
     pub(crate) fn new(connector: &RankConnector, slots: usize) -> Result<Self> {
         let (gpu, world) = (connector.device(), connector.world());
-        let offer = PeerExport::new(gpu, "inbox", Self::words(world, slots))?;
-        let all = world.all_gather("where memory is", offer.bytes())?;
-        let opened = offer.open(&all, world.rank());
+        let export = PeerExport::new(gpu, "inbox", Self::words(world, slots))?;
+        let all = world.all_gather("where memory is", export.bytes())?;
+        let opened = export.open(&all, world.rank());
         // All or none: a rank that is out of reach of one would be waited for by all.
         let said = opened.as_ref().err().map(ToString::to_string).unwrap_or_default();
         let failed = world.all_gather("who is reached", said.as_bytes())?;
