@@ -110,8 +110,8 @@ impl LockstepLearner {
     }
 }
 
-/// Checks that what is collected can be numbered and fits into memory: a step for those that learn from a replay memory, which is
-/// checked by itself, and whole rollouts if there are others.
+/// Checks that what is collected can be numbered and fits into memory: a step for those that learn from a replay memory,
+/// which is checked by itself, and whole rollouts if there are others.
 fn check_rollouts(config: &TrainConfig) -> Result<()> {
     let mut collected = config.clone();
     if config.policies.iter().all(PolicyPlan::is_off_policy) {

@@ -124,9 +124,8 @@ __device__ inline void temperature_loss(float share, float target_entropy,
     alpha[0] = warp_exp(log_alpha[0]);
 }
 
-// The same with a share of the largest entropy that the allowed choices have, the logarithm of
-// their
-// number. That of all choices can be out of reach: the temperature would grow without end.
+// The same with masks: the target is a share of the largest entropy of the allowed choices.
+// That of all choices can be out of reach: the temperature would grow without end.
 __device__ inline void masked_temperature_loss(float share, float entropy_share,
                                                WarpSlice<const float> weight,
                                                WarpSlice<const float> mask,

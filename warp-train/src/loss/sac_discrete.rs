@@ -158,8 +158,8 @@ pub fn temperature_loss(
     alpha[0] = math::exp(log_alpha[0]);
 }
 
-/// The same with a share of the largest entropy that the allowed choices have, the logarithm of their
-/// number. That of all choices can be out of reach: the temperature would grow without end.
+/// The same with masks: the target is a share of the largest entropy of the allowed choices.
+/// That of all choices can be out of reach: the temperature would grow without end.
 pub fn masked_temperature_loss(
     share: f32,
     entropy_share: f32,
