@@ -97,6 +97,9 @@ pub struct ArrayIds {
     pub final_obs: Vec<ArrayId>,
     /// `action_mask.<group>`: allowed actions, u8 `[n_envs, n_agents, sum of head sizes]`.
     pub action_mask: Vec<Option<ArrayId>>,
+    /// `final_action_mask.<group>`: what the agents could have done after `final_obs`, same shape; valid
+    /// where `truncated` is set.
+    pub final_action_mask: Vec<Option<ArrayId>>,
     /// `action.<group>`: i32 `[n_envs, n_agents, n_heads]` or f32 `[n_envs, n_agents, dim]`.
     pub action: Vec<ArrayId>,
     /// `reward.<group>`: f32 `[n_envs, n_agents]`.

@@ -91,6 +91,8 @@ fn same_step<E: Env>(
         assert_eq!(row::<f32>(envs, ids.reward[g], replica), single.reward(g));
         if over {
             assert_eq!(row::<f32>(envs, ids.final_obs[g], replica), single.obs(g));
+            let mask = ids.final_action_mask[g].map_or(&[][..], |id| row::<u8>(envs, id, replica));
+            assert_eq!(mask, single.action_mask(g));
         }
         let Some(left) = ids.agent_terminated[g] else { continue };
         let leaves = |(was, is): (&u8, &u8)| *was & (u8::from(ended.terminated) | (1 - is));

@@ -35,6 +35,8 @@ def pair(task, **kwargs):
 def same(here, there, rows=slice(None)):
     """Whether arrays, or dictionaries of them, are equal to the bit and of one type."""
     if isinstance(here, dict):
+        # The probability of a step is known on the processor alone.
+        assert set(here) - {"prob", "_prob"} == set(there)
         for key in there:
             # Of what goes on there is no end.
             same(here[key], there[key], here["_final_info"] if key == "final_info" else rows)

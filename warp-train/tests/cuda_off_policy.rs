@@ -5,6 +5,7 @@
 
 mod cuda_cases;
 
+use cuda_cases::remembers::{REMEMBERS, remembers_the_same};
 use cuda_cases::{Case, Done, Result, envs_on_gpu, no_compiler, no_device, progress, registry};
 use libtest_mimic::{Arguments, Measurement, Trial};
 use std::collections::BTreeMap;
@@ -21,7 +22,7 @@ use warp_train::native::cuda::off_policy_check::{Kind, pieces, times, wholes};
 use warp_train::native::cuda::{CudaFleet, CudaLearner, off_policy_sources};
 
 /// Algorithms, networks and batches of every kind: a name and keys.
-const CASES: [Case; 16] = [
+const CASES: [Case; 17] = [
     (
         "sac",
         "env_id = \"pendulum\"\nalgorithm = \"sac\"\nnum_envs = 2\nnum_steps = 8\nlearning_starts = 32\n\
@@ -103,6 +104,11 @@ const CASES: [Case; 16] = [
         "ddpg, layers of 32 rows shared by two blocks",
         "env_id = \"pendulum\"\nalgorithm = \"ddpg\"\nnum_envs = 33\nnum_steps = 4\nhidden = [300]\n\
          batch_size = 2100\nlearning_starts = 0",
+    ),
+    (
+        "discrete sac, masks, episodes that are cut",
+        "env_id = \"taxi\"\nalgorithm = \"sac\"\nnum_envs = 40\nnum_steps = 8\nhidden = [32]\n\
+         batch_size = 200\nlearning_starts = 0\n[env]\nepisode_length = 7",
     ),
 ];
 
@@ -218,6 +224,11 @@ fn main() -> ExitCode {
             let trial = Trial::test(name, move || run(&config(MIXED.1, precision)?));
             trials.push(trial.with_ignored_flag(no_device.is_some()));
         }
+    }
+    for (name, keys) in REMEMBERS {
+        let name = format!("cuda_off_policy_remembers_as_the_cpu: {name}");
+        let trial = Trial::test(name, || remembers_the_same(keys));
+        trials.push(trial.with_ignored_flag(no_device.is_some()));
     }
     for (case, precision, n) in [
         (CASES[0], "fp16", 64),

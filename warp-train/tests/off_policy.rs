@@ -291,6 +291,35 @@ fn a_policy_that_learns_again_does_not_join_what_was_apart() {
     }
 }
 
+/// What is possible after the last step of an episode that is cut is what its last observation says.
+#[test]
+fn masks_of_last_observations_are_kept() {
+    let keys = "env_id = \"taxi\"\nalgorithm = \"dqn\"\nnum_envs = 64\nbuffer_size = 6400\nnum_steps = 100";
+    let mut trainer = trainer(&config(COMMON, keys, "[env]\nepisode_length = 7"), 1);
+    iterate(&mut trainer, 1);
+    let state = trainer.learner().state();
+    let flags = |name: &str| {
+        let found = state.flags.iter().find(|array| array.name.ends_with(name));
+        found.unwrap().data.clone()
+    };
+    let seen = |name: &str| {
+        let found = state.numbers.iter().find(|array| array.name.ends_with(name)).unwrap();
+        let width = *found.shape.last().unwrap();
+        let number = |row: &[f32]| row.iter().position(|x| *x == 1.0).unwrap();
+        found.data.chunks(width).map(number).collect::<Vec<_>>()
+    };
+    let [mask, next_mask] = ["replay.mask", "replay.next_mask"].map(flags);
+    let allowed: std::collections::HashMap<_, _> =
+        seen("replay.obs").into_iter().zip(mask.chunks(6)).collect();
+    let after = seen("replay.next_obs").into_iter().zip(next_mask.chunks(6));
+    let cut = after.zip(flags("replay.ends")).filter(|(_, ends)| *ends == 2);
+    let known = cut.filter_map(|((seen, mask), _)| Some((*allowed.get(&seen)?, mask)));
+    let known: Vec<_> = known.collect();
+    assert!(known.len() > 500, "{}", known.len());
+    assert!(known.iter().all(|(allowed, mask)| allowed == mask));
+    assert!(known.iter().any(|(_, mask)| mask.contains(&0)));
+}
+
 /// The sentence with which a configuration is refused, by itself or by its learner.
 fn refused(keys: &str) -> String {
     let table: Table = keys.parse().unwrap();

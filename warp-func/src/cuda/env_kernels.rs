@@ -221,6 +221,7 @@ struct WarpArrays {
     float* obs[N_GROUPS];
     float* final_obs[N_GROUPS];
     unsigned char* action_mask[N_GROUPS];
+    unsigned char* final_action_mask[N_GROUPS];
     int* discrete[N_GROUPS];
     float* continuous[N_GROUPS];
     float* reward[N_GROUPS];

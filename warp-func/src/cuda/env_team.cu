@@ -43,8 +43,8 @@ __device__ inline Observation warp_place(const WarpArrays& a, unsigned int r, bo
     for (int g = 0; g < N_GROUPS; ++g) {
         float* obs = last ? a.final_obs[g] : a.obs[g];
         out.obs[g] = obs + (unsigned long long)r * warp_agents(g) * warp_obs_width(g);
-        out.action_mask[g] =
-            warp_mask_width(g) ? a.action_mask[g] + r * warp_agents(g) * warp_mask_width(g) : 0;
+        unsigned char* mask = last ? a.final_action_mask[g] : a.action_mask[g];
+        out.action_mask[g] = warp_mask_width(g) ? mask + r * warp_agents(g) * warp_mask_width(g) : 0;
     }
     out.global = WARP_GLOBAL_WIDTH ? a.global_obs + r * WARP_GLOBAL_WIDTH : 0;
     return out;

@@ -100,14 +100,18 @@ __device__ inline void warp_show(const WarpArrays& a, unsigned int r, const Warp
 }
 #endif
 
-// Writes masks and the global observation to the replica's rows.
-__device__ inline void warp_write_masks(const WarpArrays& a, unsigned int r, const WarpSeen& seen) {
+// Writes masks to the replica's rows of `to`.
+__device__ inline void warp_write_masks(unsigned char* const* to, unsigned int r, const WarpSeen& seen) {
 #pragma unroll
     for (int g = 0; g < N_GROUPS; ++g) {
         const int width = warp_agents(g) * warp_mask_width(g);
-        for (int i = 0; i < width; ++i)
-            a.action_mask[g][r * width + i] = seen.mask[warp_mask_offset(g) + i];
+        for (int i = 0; i < width; ++i) to[g][r * width + i] = seen.mask[warp_mask_offset(g) + i];
     }
+}
+
+// Writes masks and the global observation to the replica's rows.
+__device__ inline void warp_write_rest(const WarpArrays& a, unsigned int r, const WarpSeen& seen) {
+    warp_write_masks(a.action_mask, r, seen);
 #if WARP_GLOBAL_WIDTH > 0
     for (int i = 0; i < WARP_GLOBAL_WIDTH; ++i)
         a.global_obs[r * WARP_GLOBAL_WIDTH + i] = seen.global[i];
@@ -117,7 +121,7 @@ __device__ inline void warp_write_masks(const WarpArrays& a, unsigned int r, con
 // Writes all that is seen to the replica's rows.
 __device__ inline void warp_write_seen(const WarpArrays& a, unsigned int r, const WarpSeen& seen) {
     WARP_EACH_GROUP(warp_write_obs, a.obs, r, seen)
-    warp_write_masks(a, r, seen);
+    warp_write_rest(a, r, seen);
 }
 
 __device__ inline WarpReplica warp_load_replica(const WarpArrays& a, unsigned int r) {
@@ -204,6 +208,7 @@ __device__ inline void warp_advance(const Env& env, const WarpRun& run, const Wa
     warp_see(env, replica.state, seen);
     if (terminated || truncated) {
         WARP_EACH_GROUP(warp_write_obs, a.final_obs, r, seen)
+        warp_write_masks(a.final_action_mask, r, seen);
         warp_count_episode(a, r, replica.length, replica.returns, replica.statistics);
         if (run.auto_reset) {
             warp_begin_replica(env, run, a, r, step, replica);
@@ -211,7 +216,7 @@ __device__ inline void warp_advance(const Env& env, const WarpRun& run, const Wa
         }
     }
     warp_show(a, r, seen, replica);
-    warp_write_masks(a, r, seen);
+    warp_write_rest(a, r, seen);
 }
 
 #if WARP_HAS_RESET

@@ -54,6 +54,7 @@ mod tests {
             obs: vec![array("obs.a"), array("obs.b")],
             final_obs: vec![array("final_obs.a"), array("final_obs.b")],
             action_mask: vec![None; 2],
+            final_action_mask: vec![None; 2],
             action: vec![array("action.a"), array("action.b")],
             reward: vec![array("reward.a"), array("reward.b")],
             alive: vec![None, Some(array("alive.b"))],

@@ -83,6 +83,7 @@ pub(super) fn arrays<'a>(
     grouped(&|g| at(ids.obs[g]));
     grouped(&|g| at(ids.final_obs[g]));
     grouped(&|g| maybe(ids.action_mask[g]));
+    grouped(&|g| maybe(ids.final_action_mask[g]));
     grouped(&|g| maybe((!boxed(g)).then_some(ids.action[g])));
     grouped(&|g| maybe(boxed(g).then_some(ids.action[g])));
     grouped(&|g| at(ids.reward[g]));

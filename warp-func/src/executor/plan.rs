@@ -65,6 +65,7 @@ fn declare(
         obs: vec![],
         final_obs: vec![],
         action_mask: vec![],
+        final_action_mask: vec![],
         action: vec![],
         reward: vec![],
         alive: vec![],
@@ -100,8 +101,11 @@ fn add_group(plan: &mut Plan, ids: &mut ArrayIds, group: &GroupSpec, n: usize) -
     ids.reward.push(add("reward", DType::F32, &[n, agents])?);
     ids.episode_return.push(add("episode_return", DType::F32, &[n])?);
     let masked = group.mask_width() > 0;
-    let mask = masked.then(|| add("action_mask", DType::U8, &[n, agents, group.mask_width()]));
+    let choices = [n, agents, group.mask_width()];
+    let mask = masked.then(|| add("action_mask", DType::U8, &choices));
     ids.action_mask.push(mask.transpose()?);
+    let last = masked.then(|| add("final_action_mask", DType::U8, &choices));
+    ids.final_action_mask.push(last.transpose()?);
     let alive = group.mortal.then(|| add("alive", DType::U8, &[n, agents]));
     ids.alive.push(alive.transpose()?);
     let left = group.mortal.then(|| add("agent_terminated", DType::U8, &[n, agents]));

@@ -238,6 +238,9 @@ impl<E: Env> ShardRunner<E> {
             for group in &self.groups {
                 let last = group.obs.rows(replica..replica + 1);
                 group.final_obs.row_mut(replica).copy_from_slice(last);
+                if let (Some(now), Some(last)) = (&group.action_mask, &group.final_action_mask) {
+                    last.row_mut(replica).copy_from_slice(now.rows(replica..replica + 1));
+                }
             }
             if let (Some(now), Some(last)) = (&self.statistic, &self.final_statistic) {
                 last.row_mut(replica).copy_from_slice(now.rows(replica..replica + 1));

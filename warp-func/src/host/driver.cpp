@@ -34,7 +34,7 @@ struct Array {
 // The arrays of one group.
 struct Columns {
     Array<float> obs, final_obs, reward;
-    Array<unsigned char> mask, alive;
+    Array<unsigned char> mask, final_mask, alive;
     Array<Word> action;
 };
 
@@ -59,6 +59,7 @@ static void make_arrays() {
         groups[g] = {Array<float>(obs),
                      Array<float>(obs),
                      Array<float>(group.agents),
+                     Array<unsigned char>(group.agents * group.mask_width),
                      Array<unsigned char>(group.agents * group.mask_width),
                      Array<unsigned char>(group.mortal ? group.agents : 0),
                      Array<Word>(group.agents * group.action_width)};
@@ -147,7 +148,10 @@ static void finish(int number, bool over) {
     *truncated.row(number) = !over && at_limit;
     if (!over && !at_limit) return;
     final_statistic.copy_row(number, statistic);
-    for (int g = 0; g < N_GROUPS; ++g) groups[g].final_obs.copy_row(number, groups[g].obs);
+    for (int g = 0; g < N_GROUPS; ++g) {
+        groups[g].final_obs.copy_row(number, groups[g].obs);
+        groups[g].final_mask.copy_row(number, groups[g].mask);
+    }
 }
 
 static void step_replica(const Env& env, int number) {
@@ -180,6 +184,7 @@ static void write_arrays() {
         group.obs.write();
         group.final_obs.write();
         group.mask.write();
+        group.final_mask.write();
         group.reward.write();
         group.alive.write();
     }

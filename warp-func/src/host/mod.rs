@@ -103,7 +103,7 @@ fn forget_running(words: &mut [u32], cpu: &dyn VecEnv, id: warp_data::ArrayId) {
 fn written(blueprint: &Blueprint) -> Vec<String> {
     let mut names: Vec<String> = blueprint.fields.iter().map(|f| f.name.to_string()).collect();
     for group in &blueprint.spec.groups {
-        for what in ["obs", "final_obs", "action_mask", "reward", "alive"] {
+        for what in ["obs", "final_obs", "action_mask", "final_action_mask", "reward", "alive"] {
             names.push(format!("{what}.{}", group.name));
         }
     }

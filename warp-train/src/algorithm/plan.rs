@@ -192,7 +192,7 @@ pub struct Replay {
     pub discount: ColumnId,
     /// Observation after those steps, the last one of an episode included, batch `[width]`.
     pub next_obs: ColumnId,
-    /// Mask of the actions after those steps, batch `[width]`; all allowed where an episode ended.
+    /// Mask of the actions after those steps, batch `[width]`; all allowed where an episode terminated.
     pub next_mask: Option<ColumnId>,
     /// Mask of the action, batch `[width]`.
     pub mask: Option<ColumnId>,

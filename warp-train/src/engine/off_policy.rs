@@ -90,13 +90,13 @@ impl OffPolicy {
     /// Fills [`Outcome`] with what came of the window's step.
     fn note_outcome(&mut self) {
         let Self { window, outcome, .. } = self;
+        let truncated = &window.truncated;
         let Outcome { ends, alive, next_obs, next_mask } = outcome;
         ends.clear();
         ends.extend(window.ended.iter().map(|ended| TERMINATED * (*ended).min(1)));
         next_obs.clear();
         next_obs.extend_from_slice(window.obs_at(1));
-        for (row, obs) in window.truncated.at.iter().zip(window.truncated.obs.chunks(window.width))
-        {
+        for (row, obs) in truncated.at.iter().zip(truncated.obs.chunks(window.width)) {
             ends[*row] = TRUNCATED;
             next_obs[row * window.width..][..window.width].copy_from_slice(obs);
         }
@@ -106,9 +106,13 @@ impl OffPolicy {
         next_mask.clear();
         if let Some(mask) = window.mask_at(1) {
             next_mask.extend_from_slice(mask);
-            let rows = next_mask.chunks_mut(mask.len() / window.n_rows);
-            let ended = rows.zip(&*ends).filter(|(_, ends)| **ends > 0);
-            ended.for_each(|(mask, _)| mask.fill(1));
+            let width = window.layout.mask_width();
+            let terminated = next_mask.chunks_mut(width).zip(&*ends);
+            let terminated = terminated.filter(|(_, ends)| **ends == TERMINATED);
+            terminated.for_each(|(mask, _)| mask.fill(1));
+            for (row, last) in truncated.at.iter().zip(truncated.action_mask.chunks(width)) {
+                next_mask[row * width..][..width].copy_from_slice(last);
+            }
         }
     }
 
@@ -166,8 +170,7 @@ impl Member for OffPolicy {
     }
 
     fn store(&mut self, t: usize, envs: &dyn VecEnv) -> Result<()> {
-        self.window.truncated.at.clear();
-        self.window.truncated.obs.clear();
+        self.window.truncated.clear();
         self.window.store_outcome(0, envs);
         self.window.store_inputs(1, envs);
         self.note_outcome();

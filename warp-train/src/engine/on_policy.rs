@@ -62,8 +62,7 @@ impl OnPolicy {
 
 impl Member for OnPolicy {
     fn begin(&mut self, _: Progress) {
-        self.rollout.truncated.at.clear();
-        self.rollout.truncated.obs.clear();
+        self.rollout.truncated.clear();
     }
 
     fn act(&mut self, t: usize, envs: &mut dyn VecEnv) -> Result<()> {

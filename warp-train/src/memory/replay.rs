@@ -47,7 +47,8 @@ pub struct Transition<'a> {
     pub alive: &'a [u8],
     /// Allowed actions, u8 `[n_rows, mask]`.
     pub mask: &'a [u8],
-    /// Allowed actions afterwards, all where the episode ended.
+    /// Allowed actions afterwards, those of the last observation if the episode was truncated; all where it
+    /// terminated.
     pub next_mask: &'a [u8],
 }
 

@@ -10,6 +10,7 @@ pub(crate) mod of_128;
 pub(crate) mod one_launch;
 pub(crate) mod padded;
 pub(crate) mod relay;
+pub(crate) mod remembers;
 pub(crate) mod replay;
 pub(crate) mod shards;
 pub(crate) mod small;

@@ -119,6 +119,10 @@ impl Rows {
             for (g, group) in host.spec().groups.iter().enumerate() {
                 let name = format!("final.obs.{}", group.name);
                 this.add_obs(&name, device.array(ids.final_obs[g]), host.numbered(), numbers)?;
+                if let Some(id) = ids.final_action_mask[g] {
+                    let name = format!("final.action_mask.{}", group.name);
+                    this.add(&name, device.array(id), false);
+                }
             }
             let statistic = ids.final_statistic.into_iter();
             statistic.for_each(|id| this.add("final.statistic", device.array(id), false));

@@ -104,11 +104,12 @@ __device__ inline void store(const Memory& m, unsigned int tile, unsigned int me
                 m.column[COLUMN_ACTING_ACTION][(unsigned long long)row * ACTION + j];
         }
 #if MASK > 0
+        const unsigned char* next_mask = end.of_replica ? m.final_action_mask[place.group] : m.action_mask[place.group];
         for (unsigned int j = 0; j < MASK; ++j) {
             float allowed = m.column[COLUMN_ACTING_MASK][(unsigned long long)row * MASK + j];
             m.ring_mask[at * MASK + j] = allowed != 0.0f;
             m.ring_next_mask[at * MASK + j] =
-                ends != GOES_ON ? 1 : m.action_mask[place.group][place.row * MASK + j];
+                ends == TERMINATED ? 1 : next_mask[place.row * MASK + j];
         }
 #endif
     });

@@ -31,12 +31,12 @@ const CONSTANTS: usize = 4;
 /// The environments' arrays that one policy's groups see and fill; the order is that of the struct.
 #[derive(Debug, Default)]
 pub(super) struct World {
-    groups: Vec<[Option<DeviceArray>; 7]>,
+    groups: Vec<[Option<DeviceArray>; 8]>,
     ends: [Option<DeviceArray>; 3],
 }
 
 /// The fields of `World`, by group.
-const OF_GROUPS: [(&str, &str); 7] = [
+const OF_GROUPS: [(&str, &str); 8] = [
     ("const float*", "obs"),
     ("const unsigned char*", "action_mask"),
     ("void*", "action"),
@@ -44,6 +44,7 @@ const OF_GROUPS: [(&str, &str); 7] = [
     ("const unsigned char*", "alive"),
     ("const unsigned char*", "agent_terminated"),
     ("const float*", "final_obs"),
+    ("const unsigned char*", "final_action_mask"),
 ];
 const OF_WORLD: [(&str, &str); 3] = [
     ("const unsigned char*", "terminated"),
@@ -66,6 +67,7 @@ impl World {
                 ids.alive[*g].and_then(array),
                 ids.agent_terminated[*g].and_then(array),
                 array(ids.final_obs[*g]),
+                ids.final_action_mask[*g].and_then(array),
             ]
         };
         let ends =

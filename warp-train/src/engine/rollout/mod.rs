@@ -75,19 +75,30 @@ pub struct PolicyRollout {
     pub weights: Vec<f32>,
     /// Value of the last observation where an episode was truncated, f32 `[n_steps, n_rows]`.
     pub truncated_values: Vec<f32>,
-    /// The truncated rows (`step * n_rows + row`) and their last observations, row after row.
+    /// The truncated rows (`step * n_rows + row`) with their last observations and masks, row after row.
     pub truncated: Truncated,
     /// Where episodes reached their goals, if that decides what is learned from.
     goals: Option<Goals>,
 }
 
-/// Rows whose episode was truncated, with what they saw last.
+/// Rows whose episode was truncated, with what they saw last and could have done then.
 #[derive(Debug, Default)]
 pub struct Truncated {
     /// `step * n_rows + row`.
     pub at: Vec<usize>,
     /// f32 `[at.len(), width]`.
     pub obs: Vec<f32>,
+    /// u8 `[at.len(), sum of head sizes]`; empty without a mask.
+    pub action_mask: Vec<u8>,
+}
+
+impl Truncated {
+    /// Forgets all rows.
+    pub fn clear(&mut self) {
+        self.at.clear();
+        self.obs.clear();
+        self.action_mask.clear();
+    }
 }
 
 impl Rollout {
@@ -310,15 +321,17 @@ impl PolicyRollout {
         }
     }
 
-    /// Keeps the last observations of the agents that a time limit cut short.
+    /// Keeps the last observations and masks of the agents that a time limit cut short.
     fn store_truncated(&mut self, t: usize, envs: &dyn VecEnv) {
         let (ids, store) = (envs.ids(), envs.store());
+        let mask_width = self.layout.mask_width();
         for (replica, cut) in store.slice::<u8>(ids.truncated).iter().enumerate() {
             if *cut == 0 {
                 continue;
             }
             for rows in self.groups.clone() {
                 let last = store.slice::<f32>(ids.final_obs[rows.group()]);
+                let mask = ids.final_action_mask[rows.group()].map(|id| store.slice::<u8>(id));
                 let left = ids.agent_terminated[rows.group()].map(|id| store.slice::<u8>(id));
                 for agent in 0..rows.agents.n_agents {
                     let source = replica * rows.of_group + rows.agents.first + agent;
@@ -328,9 +341,12 @@ impl PolicyRollout {
                     }
                     let row = replica * self.n_agents + rows.at + agent;
                     self.truncated.at.push(t * self.n_rows + row);
-                    self.truncated
-                        .obs
-                        .extend_from_slice(&last[source * self.width..][..self.width]);
+                    let seen = &last[source * self.width..][..self.width];
+                    self.truncated.obs.extend_from_slice(seen);
+                    if let Some(mask) = mask {
+                        let allowed = &mask[source * mask_width..][..mask_width];
+                        self.truncated.action_mask.extend_from_slice(allowed);
+                    }
                 }
             }
         }

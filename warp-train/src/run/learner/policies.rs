@@ -128,8 +128,7 @@ impl<P: Policy> PolicyLearner<P> {
         };
         let mut scratch: Vec<_> = rollout.policies.iter().map(sized).collect();
         for policy in &mut rollout.policies {
-            policy.truncated.at.clear();
-            policy.truncated.obs.clear();
+            policy.truncated.clear();
         }
         for t in 0..=rollout.n_steps {
             let last = t == rollout.n_steps;
