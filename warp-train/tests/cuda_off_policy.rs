@@ -5,8 +5,9 @@
 
 mod cuda_cases;
 
-use cuda_cases::remembers::{REMEMBERS, remembers_the_same};
-use cuda_cases::{Case, Done, Result, envs_on_gpu, no_compiler, no_device, progress, registry};
+use cuda_cases::{
+    Case, Done, Result, envs_on_gpu, no_compiler, no_device, progress, registry, remembers,
+};
 use libtest_mimic::{Arguments, Measurement, Trial};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -225,11 +226,7 @@ fn main() -> ExitCode {
             trials.push(trial.with_ignored_flag(no_device.is_some()));
         }
     }
-    for (name, keys) in REMEMBERS {
-        let name = format!("cuda_off_policy_remembers_as_the_cpu: {name}");
-        let trial = Trial::test(name, || remembers_the_same(keys));
-        trials.push(trial.with_ignored_flag(no_device.is_some()));
-    }
+    trials.extend(remembers::trials(no_device.is_some()));
     for (case, precision, n) in [
         (CASES[0], "fp16", 64),
         (CASES[0], "fp16", 40),

@@ -1,11 +1,12 @@
 //! What is in a replay memory.
 
 use super::{Case, Result, config, envs_on_gpu, progress, registry};
+use libtest_mimic::Trial;
 use warp_train::learner::Learner;
 use warp_train::native::cuda::CudaLearner;
 
 /// Runs that only remember.
-pub(crate) const REMEMBERS: [Case; 2] = [
+const REMEMBERS: [Case; 2] = [
     (
         "masks, episodes that are cut",
         "env_id = \"taxi\"\nalgorithm = \"dqn\"\nnum_envs = 40\nnum_steps = 32\nlearning_starts = 100000\n\
@@ -18,8 +19,16 @@ pub(crate) const REMEMBERS: [Case; 2] = [
     ),
 ];
 
+/// What is to hold of each; ignored without a GPU.
+pub(crate) fn trials(ignored: bool) -> impl Iterator<Item = Trial> {
+    REMEMBERS.into_iter().map(move |(name, keys)| {
+        let name = format!("cuda_off_policy_remembers_as_the_cpu: {name}");
+        Trial::test(name, || remembers_the_same(keys)).with_ignored_flag(ignored)
+    })
+}
+
 /// A memory has the same bits on a GPU as on the CPU, if its run takes no action by its weights.
-pub(crate) fn remembers_the_same(keys: &str) -> Result<()> {
+fn remembers_the_same(keys: &str) -> Result<()> {
     let config = config(keys)?;
     let registry = registry();
     let mut envs = registry.get(&config.run.env_id)?.make(&config.env, &config.vec_options())?;
