@@ -80,8 +80,10 @@ fn a_finished_run_is_resumed_to_itself() {
     let folder = Folder::new("finished");
     folder.train(&["--steps", "512", "--out", "run"]);
     folder.train(&["--steps", "512", "--out", "other"]);
+    let summary = folder.read("run/summary.json");
     folder.done(&["train", "--resume", "run"]);
     same_run(&folder, "run", "other");
+    assert_eq!(folder.read("run/summary.json"), summary);
 }
 
 /// A run that would take hours, once it has logged and saved something.

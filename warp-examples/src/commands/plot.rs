@@ -10,7 +10,7 @@ use super::{read_config, say, tell};
 use crate::records::bands::{Band, together};
 use crate::records::charts::{Chart, Format, Horizontal, Line, Panel};
 use crate::records::curves::WINDOW;
-use crate::records::fleet;
+use crate::records::fleet::{self, FleetHistory};
 use crate::records::history::{Axis, History, Points, Series, figures, is_of_episodes};
 use crate::records::learning::Report;
 use crate::records::seeds::{Identity, excluded, independent};
@@ -156,7 +156,8 @@ impl Reader<'_> {
     fn read_fleet(&mut self, path: &Path, config: &TrainConfig) -> Result<()> {
         let wanted = self.figures(config);
         let keys: Vec<Vec<&str>> = wanted.iter().map(Figure::keys).collect();
-        let (runs, last) = fleet::read(path, self.args.x, &keys)?;
+        let FleetHistory { runs, last, damage } = fleet::read(path, self.args.x, &keys)?;
+        damage.iter().for_each(|said| tell(said));
         let shared = settings::parse(&Run::config(path)?)?;
         let chosen = chosen(path, self.args.run)?;
         for (swept, members) in fleet::combinations(&chosen) {

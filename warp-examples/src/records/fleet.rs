@@ -3,7 +3,7 @@
 use super::bands::{Band, together};
 use super::charts::{Chart, Line, Panel};
 use super::fleet_lines::each_part;
-use super::history::{Axis, Keys, Points};
+use super::history::{Axis, Keys, Points, damage};
 use super::pick::pick;
 use anyhow::{Result, bail};
 use serde_json::Value;
@@ -13,6 +13,7 @@ use std::path::Path;
 use warp_core::toml::Table;
 use warp_train::TrainConfig;
 use warp_train::fleet::Listed;
+use warp_train::journal::METRICS;
 
 /// Where the curves are, in the fleet's folder.
 pub const CURVES: &str = "curves.png";
@@ -21,14 +22,22 @@ const SHOWN_RUNS: usize = 32;
 /// So many combinations of swept values, at most, are named in the legend.
 const NAMED: usize = 14;
 
-/// Curves of a fleet's runs: for every run, the series asked for, in their order.
-pub type RunSeries = BTreeMap<usize, Vec<Points>>;
+/// Some metrics of a fleet's runs.
+#[derive(Debug, Default)]
+pub struct FleetHistory {
+    /// For every run, the series asked for, in their order.
+    pub runs: BTreeMap<usize, Vec<Points>>,
+    /// The last line, which shows which metrics there are.
+    pub last: Value,
+    /// What there is to say of lines that can't be read, a sentence; an incomplete last one is nothing to say.
+    pub damage: Option<String>,
+}
 
-/// Reads some metrics of all runs, each given by its keys. The second result is the last line, which shows which metrics there are.
+/// Reads some metrics of all runs, each given by its keys.
 ///
 /// # Errors
 /// No such folder, or one without metrics; seconds, since runs share their launches.
-pub fn read(folder: &Path, axis: Axis, figures: &[Keys<'_>]) -> Result<(RunSeries, Value)> {
+pub fn read(folder: &Path, axis: Axis, figures: &[Keys<'_>]) -> Result<FleetHistory> {
     let x = match axis {
         Axis::Steps => "env_steps",
         Axis::Episodes => "episodes",
@@ -37,19 +46,21 @@ pub fn read(folder: &Path, axis: Axis, figures: &[Keys<'_>]) -> Result<(RunSerie
             folder.display()
         ),
     };
-    let (mut runs, mut last) = (RunSeries::new(), Value::Null);
+    let (mut all, mut n_damaged) = (FleetHistory::default(), 0);
     let read = |lines: &[u8]| read_lines(lines, x, figures);
-    each_part(folder, read, |(found, line)| {
-        for (run, series) in found {
-            let own = runs.entry(run).or_insert_with(|| vec![Vec::new(); figures.len()]);
+    each_part(folder, read, |part| {
+        for (run, series) in part.runs {
+            let own = all.runs.entry(run).or_insert_with(|| vec![Vec::new(); figures.len()]);
             own.iter_mut().zip(series).for_each(|(own, points)| own.extend(points));
         }
-        last = if line.is_null() { last.take() } else { line };
+        all.last = if part.last.is_null() { all.last.take() } else { part.last };
+        n_damaged += part.n_damaged;
         Ok(())
     })?;
+    all.damage = damage(&folder.join(METRICS), n_damaged);
     if axis == Axis::Episodes {
         // A record says how many ended since the one before.
-        for points in runs.values_mut().flatten() {
+        for points in all.runs.values_mut().flatten() {
             let mut sum = 0.0;
             points.iter_mut().for_each(|point| {
                 sum += point.0;
@@ -57,17 +68,26 @@ pub fn read(folder: &Path, axis: Axis, figures: &[Keys<'_>]) -> Result<(RunSerie
             });
         }
     }
-    Ok((runs, last))
+    Ok(all)
 }
 
-/// The same of some lines.
-fn read_lines(lines: &[u8], x: &str, figures: &[Keys<'_>]) -> (RunSeries, Value) {
+/// What is in some of the lines.
+struct Part {
+    runs: BTreeMap<usize, Vec<Points>>,
+    last: Value,
+    n_damaged: u64,
+}
+
+fn read_lines(lines: &[u8], x: &str, figures: &[Keys<'_>]) -> Part {
     let keys: Vec<Keys<'_>> =
         [vec!["run"], vec![x]].into_iter().chain(figures.iter().cloned()).collect();
-    let (mut runs, mut last) = (RunSeries::new(), &b"null"[..]);
-    for line in lines.split(|byte| *byte == b'\n') {
-        // An incomplete last line: the fleet goes on as we read.
-        let Some(numbers) = pick(line, &keys) else { continue };
+    let (mut runs, mut last, mut n_damaged) = (BTreeMap::new(), &b"null"[..], 0);
+    for line in lines.split_inclusive(|byte| *byte == b'\n') {
+        let Some(numbers) = pick(line, &keys) else {
+            // The last line has no end yet if the fleet goes on as we read.
+            n_damaged += u64::from(line.ends_with(b"\n"));
+            continue;
+        };
         let (Some(run), Some(x)) = (numbers[0], numbers[1]) else { continue };
         let series = runs.entry(run as usize).or_insert_with(|| vec![Vec::new(); figures.len()]);
         for (points, y) in series.iter_mut().zip(&numbers[2..]) {
@@ -75,7 +95,7 @@ fn read_lines(lines: &[u8], x: &str, figures: &[Keys<'_>]) -> (RunSeries, Value)
         }
         last = line;
     }
-    (runs, serde_json::from_slice(last).unwrap_or_default())
+    Part { runs, last: serde_json::from_slice(last).unwrap_or_default(), n_damaged }
 }
 
 /// Swept keys with their values, as a legend has them.
@@ -125,7 +145,7 @@ pub fn curves(folder: &Path, config: &TrainConfig, listed: &[Listed]) -> Result<
         }
     }
     let keys: Vec<Vec<&str>> = figures.iter().map(|(_, keys)| keys.clone()).collect();
-    let (runs, _) = read(folder, Axis::Steps, &keys)?;
+    let runs = read(folder, Axis::Steps, &keys)?.runs;
     let combinations = combinations(listed);
     let panel = &|(i, (title, _)): (usize, &(String, Vec<&str>))| {
         let lines = combinations.iter().enumerate().flat_map(|(colour, (swept, members))| {
@@ -173,11 +193,13 @@ mod tests {
             format!("{{\"run\":{run},\"env_steps\":{i},\"policy\":{{\"a\":{{\"loss\":{y}}}}}}}\n")
         };
         let lines = (0..n_runs).flat_map(|run| (0..n_lines).map(move |i| line(run, i)));
-        let text: String = lines.collect::<String>() + "{\"run\":1,\"env_st";
+        let text: String =
+            lines.collect::<String>() + "{\"run\":1,\"env_steps\"}\n{\"run\":1,\"env_st";
         std::fs::write(folder.join("metrics.jsonl"), text).unwrap();
-        let (runs, last) =
+        let FleetHistory { runs, last, damage } =
             read(&folder, Axis::Steps, &[vec!["policy", "a", "loss"], vec!["none"]]).unwrap();
         std::fs::remove_dir_all(&folder).unwrap();
+        assert!(damage.unwrap().ends_with("skipped 1 line that can't be read"));
         assert_eq!((runs.len(), &last["run"]), (n_runs, &Value::from(n_runs - 1)));
         for (run, series) in &runs {
             let wanted = (0..n_lines).map(|i| (i as f64, (run * n_lines + i) as f64));

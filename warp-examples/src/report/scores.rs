@@ -2,7 +2,7 @@
 
 use crate::commands::{read_config, resolve_listed};
 use crate::records::curves::WINDOW;
-use crate::records::fleet;
+use crate::records::fleet::{self, FleetHistory};
 use crate::records::history::{Axis, History, Series, figures as names_of, is_of_episodes};
 use crate::records::seeds::{Identity, independent};
 use crate::records::setting::Setting;
@@ -112,8 +112,9 @@ impl Scores {
         let ended = Fleet::ended_runs(folder)?;
         let shared = settings::parse(&Run::config(folder)?)?;
         let keys: Vec<Vec<&str>> = figures.iter().map(Figure::keys).collect();
-        let (curves, last) = fleet::read(folder, Axis::Steps, &keys)?;
+        let FleetHistory { runs: curves, last, damage } = fleet::read(folder, Axis::Steps, &keys)?;
         self.known.extend(names_of([&last]));
+        self.damage.extend(damage);
         let mut settings: Vec<(Table, Setting)> = Vec::new();
         for listed in Fleet::list(folder)? {
             let Some(run) = ended.iter().find(|run| run.run == listed.run) else {

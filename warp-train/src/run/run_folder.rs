@@ -349,7 +349,7 @@ impl Run {
         self.ended.unwrap_or_else(|| self.started.elapsed()).as_secs_f64()
     }
 
-    /// Writes `summary.json`.
+    /// Writes `summary.json`, unless this process has done nothing that is not in it.
     ///
     /// # Errors
     /// A file that can't be written.
@@ -373,11 +373,21 @@ impl Run {
             version: env!("CARGO_PKG_VERSION").into(),
         };
         let path = self.folder.join("summary.json");
+        if summary.part_env_steps == 0 && summarises(&path, summary.env_steps) {
+            return Ok(summary);
+        }
         let text = serde_json::to_string_pretty(&summary)
             .map_err(|e| Error::file("cannot encode", &path, e))?;
         write_whole(&path, &(text + "\n"))?;
         Ok(summary)
     }
+}
+
+/// Whether the file at `path` is the summary of a run that ended after `env_steps`.
+fn summarises(path: &Path, env_steps: u64) -> bool {
+    let text = std::fs::read(path).unwrap_or_default();
+    let known: Option<serde_json::Value> = serde_json::from_slice(&text).ok();
+    known.is_some_and(|summary| summary["env_steps"].as_u64() == Some(env_steps))
 }
 
 /// Writes the checkpoint of where `trainer` is into `folder`.
