@@ -63,13 +63,14 @@ pub(crate) fn int_method(ty: &Ty, name: &str) -> Result<Signature, String> {
     };
     let two = || Ok(signature(format!("warp_{name}"), vec![own()], own()));
     let one = |output: Ty| Ok(signature(format!("warp_{name}"), vec![], output));
-    const BITS: [&str; 12] = [
+    const BITS: [&str; 13] = [
         "count_ones",
         "count_zeros",
         "leading_zeros",
         "trailing_zeros",
         "rotate_left",
         "rotate_right",
+        "saturating_add",
         "wrapping_add",
         "wrapping_sub",
         "wrapping_mul",

@@ -38,6 +38,7 @@ const CATALOGUE: &[(usize, &str, &str)] = &[
     (2, "usize has 32 bits", "fn f(x: usize) -> u32 {\n    x.count_ones()\n}"),
     (2, "usize has 32 bits", "fn f(x: usize) -> f32 {\n    x.wrapping_sub(300) as f32\n}"),
     (2, "usize has 32 bits", "fn f(x: usize) -> usize {\n    x.wrapping_mul(x)\n}"),
+    (2, "usize has 32 bits", "fn f(x: usize) -> usize {\n    x.saturating_add(1)\n}"),
     (2, "usize has 32 bits", "fn f(x: usize) -> usize {\n    !x >> 20\n}"),
     (2, "one `rev` or `step_by`", "fn f() {\n    for i in (0..9).rev().rev() {}\n}"),
     (2, "one `rev` or `step_by`", "fn f() {\n    for i in (0..9).step_by(2).step_by(5) {}\n}"),
