@@ -134,6 +134,10 @@ fn notes(scores: &Scores, sections: &[Section]) -> Vec<String> {
     if scores.n_without > 0 {
         notes.push(format!("Excluded: {} without such a score.", runs(scores.n_without)));
     }
+    let rows = sections.iter().flat_map(|section| &section.rows);
+    notes.extend(rows.filter(|row| row.strata.iter().any(|task| task.len() != row.strata[0].len())).map(
+        |row| format!("{}: tasks have different numbers of runs, which the IQM and the profile over all tasks count alike.", row.label),
+    ));
     notes.extend(
         uneven(scores).iter().map(|task| format!("Runs of one setting differ in length: {task}.")),
     );

@@ -2,7 +2,7 @@
 
 use super::scores::Scores;
 use super::statistics::{
-    Bootstrap, Estimated, Sample, Strata, interquartile_mean, mean, median,
+    Bootstrap, Estimated, Sample, Strata, interquartile_mean, mean, median, over_tasks,
     probability_of_improvement,
 };
 use crate::records::setting::Setting;
@@ -30,11 +30,11 @@ pub struct Row {
     pub label: String,
     /// Runs.
     pub n: usize,
-    /// Mean over runs.
+    /// Mean over runs; over tasks of their means, if there are several.
     pub mean: Estimated,
-    /// Median.
+    /// Median, likewise.
     pub median: Estimated,
-    /// Interquartile mean.
+    /// Interquartile mean over all runs.
     pub interquartile_mean: Estimated,
     /// The worst run.
     pub min: f64,
@@ -124,7 +124,8 @@ fn section(
 fn row(label: String, strata: Strata, bootstrap: &Bootstrap) -> Row {
     let all = strata.concat();
     let figures = bootstrap.estimate_each(&[&strata], |samples| {
-        [mean, median, interquartile_mean].map(|figure| figure(&samples[0].all))
+        let Sample { strata, all } = &samples[0];
+        [over_tasks(strata, mean), over_tasks(strata, median), interquartile_mean(all)]
     });
     Row {
         label,

@@ -40,6 +40,15 @@ pub fn median(scores: &[f64]) -> f64 {
     mean(&sorted[n.saturating_sub(1) / 2..n / 2 + usize::from(n > 0)])
 }
 
+/// A figure of what the runs of each task have in the mean, if there are several tasks; of one task, of its runs.
+#[must_use]
+pub fn over_tasks(strata: &Strata, figure: fn(&[f64]) -> f64) -> f64 {
+    match &strata[..] {
+        [runs] => figure(runs),
+        tasks => figure(&tasks.iter().map(|runs| mean(runs)).collect::<Vec<_>>()),
+    }
+}
+
 /// Mean without the lowest and the highest quarter, each rounded down to whole runs: of fewer than four the
 /// mean of all.
 #[must_use]
@@ -217,6 +226,15 @@ mod tests {
             (3.0 / 8.0, 0.0)
         );
         assert!(median(&[]).is_nan() && mean(&[]).is_nan());
+    }
+
+    /// As rliable's aggregate_mean and aggregate_median: tasks count alike, whatever their runs.
+    #[test]
+    fn tasks_count_alike() {
+        let strata = vec![vec![0.0, 1.0], vec![3.0; 6], vec![10.0, 4.0]];
+        assert_eq!((over_tasks(&strata, mean), over_tasks(&strata, median)), (10.5 / 3.0, 3.0));
+        let lone = vec![vec![1.0, 2.0, 9.0]];
+        assert_eq!((over_tasks(&lone, mean), over_tasks(&lone, median)), (4.0, 2.0));
     }
 
     #[test]

@@ -186,6 +186,12 @@ warp_core::config! {
 macro_rules! schedules {
     ($($always:ident),+; $($optional:ident),+) => {
         impl PolicyConfig {
+            /// Whether `key` may change over a run.
+            #[must_use]
+            pub fn is_schedule(key: &str) -> bool {
+                [$(stringify!($always)),+, $(stringify!($optional)),+].contains(&key)
+            }
+
             /// The keys that may change over a run and are set, by name.
             #[must_use]
             pub fn schedules(&self) -> Vec<(&'static str, &Schedule)> {
@@ -215,12 +221,6 @@ schedules!(
 );
 
 impl PolicyConfig {
-    /// Whether `key` may change over a run.
-    #[must_use]
-    pub fn is_schedule(key: &str) -> bool {
-        Self::default().schedule_mut(key).is_some()
-    }
-
     /// The defaults of an algorithm, for a run of `total_steps`.
     #[must_use]
     pub fn of(algorithm: &Entry, total_steps: u64) -> Self {

@@ -1,6 +1,6 @@
 //! Several iterations summed up as one, for records that are not of every iteration.
 
-use crate::algorithm::PolicyFigures;
+use crate::algorithm::{PolicyConfig, PolicyFigures};
 use crate::engine::StepRates;
 use crate::run::metrics::{EpisodeMetrics, IterationMetrics, MeanMinMax};
 use std::collections::BTreeMap;
@@ -39,24 +39,47 @@ impl FigureSums {
                 self.0.insert(place, FigureSum { name, sum: 0.0, n: 0 });
             }
             let FigureSum { sum, n, .. } = &mut self.0[place];
-            *sum = if name == LEARNING_RATE { figure } else { *sum + figure };
+            *sum = match Join::of(name) {
+                Join::Mean => *sum + figure,
+                Join::Last => figure,
+                Join::Smallest if *n > 0 => sum.min(figure),
+                Join::Largest if *n > 0 => sum.max(figure),
+                Join::Smallest | Join::Largest => figure,
+            };
             *n += 1;
             place += 1;
         }
     }
 
-    /// Means, each over the iterations that had the figure; the last learning rate.
-    fn means(self) -> PolicyFigures {
-        let mean = |FigureSum { name, sum, n }| match name {
-            LEARNING_RATE => (name, sum),
-            _ => (name, sum / n as f64),
+    /// What each comes to over the iterations that had it.
+    fn joined(self) -> PolicyFigures {
+        let joined = |FigureSum { name, sum, n }| match Join::of(name) {
+            Join::Mean => (name, sum / n as f64),
+            Join::Last | Join::Smallest | Join::Largest => (name, sum),
         };
-        self.0.into_iter().map(mean).collect()
+        self.0.into_iter().map(joined).collect()
     }
 }
 
-/// What is not averaged.
-const LEARNING_RATE: &str = "learning_rate";
+/// How a figure of several iterations is made.
+enum Join {
+    Mean,
+    /// Of schedules: the value in the last of them.
+    Last,
+    Smallest,
+    Largest,
+}
+
+impl Join {
+    fn of(name: &str) -> Self {
+        match name {
+            "max_reward" => Self::Largest,
+            "min_reward" => Self::Smallest,
+            _ if PolicyConfig::is_schedule(name) => Self::Last,
+            _ => Self::Mean,
+        }
+    }
+}
 
 impl IterationSum {
     /// Whether there was none.
@@ -99,14 +122,14 @@ impl IterationSum {
         self.clone().take()
     }
 
-    /// What they come to: totals of episodes, means of figures over the iterations that had them, the learning
-    /// rate and the evaluation of the last one; nothing if there was none.
+    /// What they come to: totals of episodes, means of figures over the iterations that had them, the values of
+    /// schedules and the evaluation of the last one; nothing if there was none.
     pub(crate) fn take(&mut self) -> Option<IterationMetrics> {
         self.n = 0;
         let n = std::mem::take(&mut self.n_timed) as f64;
         let mut sum = self.open.take()?;
         let figures = std::mem::take(&mut self.figures).into_iter();
-        sum.policy = figures.map(|(policy, sums)| (policy, sums.means())).collect();
+        sum.policy = figures.map(|(policy, sums)| (policy, sums.joined())).collect();
         // All iterations have the same number of steps.
         let rate = |sum: f64| if sum.is_finite() && n > 0.0 { n / sum } else { 0.0 };
         sum.steps_per_second.join(&StepRates::default(), |sum, _| rate(sum));
@@ -210,6 +233,10 @@ mod tests {
         let expected =
             [("learning_rate", 0.4), ("critic_loss", 4.0), ("actor_loss", -7.0), ("q", 7.0)];
         assert_eq!(all.policy["a"], PolicyFigures::from_iter(expected));
+        sum.add(&with(5, &[("min_reward", -1.0), ("max_reward", -0.5), ("epsilon", 1.0)]));
+        sum.add(&with(6, &[("min_reward", -3.0), ("max_reward", -2.0), ("epsilon", 0.1)]));
+        let expected = [("min_reward", -3.0), ("max_reward", -0.5), ("epsilon", 0.1)];
+        assert_eq!(sum.take().unwrap().policy["a"], PolicyFigures::from_iter(expected));
         // Nothing is left of them.
         sum.add(&with(5, &[("q", 2.0)]));
         assert_eq!(sum.take().unwrap().policy["a"], PolicyFigures::from_iter([("q", 2.0)]));

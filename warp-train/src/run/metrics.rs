@@ -86,7 +86,8 @@ impl Recent {
 pub struct EpisodeMetrics {
     /// How many ended.
     pub episodes: u64,
-    /// Sum of the rewards of all agents of trained policies; `None` if no episode finished.
+    /// Sum of the rewards of all agents of trained policies; `None` if no episode finished. Of several groups,
+    /// the extremes are bounds: sums of the groups' extremes, which need not be of one episode.
     pub episode_return: Option<MeanMinMax>,
     /// Steps.
     pub episode_length: Option<MeanMinMax>,
@@ -117,7 +118,7 @@ impl EpisodeMetrics {
         let counted: Vec<&Spread> =
             totals.returns.iter().zip(trained).filter(|(_, t)| **t).map(|(s, _)| s).collect();
         let together = |counted: &[&Spread]| {
-            // Extremes of a sum over several groups are not known from those of its parts.
+            // Executors know the extremes of each group alone.
             let mean = counted.iter().map(|s| s.sum).sum::<f64>() / n as f64;
             let min = counted.iter().map(|s| s.min).sum();
             MeanMinMax { mean, min, max: counted.iter().map(|s| s.max).sum() }
