@@ -52,6 +52,27 @@ fn a_recording_has_what_evaluation_played() {
     assert_eq!(names, ["config", "reward.pole", "steps", "x"]);
 }
 
+/// Values are no probabilities: nothing can be sampled from them.
+#[test]
+fn values_of_actions_are_recorded_as_such_and_not_sampled_from() {
+    let folder = Folder::new("episode-values");
+    let small = ["--set=hidden=[8]", "--set=train_freq=1", "--steps=640", "--out=run"];
+    folder.done(&[&["train", "cartpole", "--set=algorithm=dqn"], &small[..]].concat());
+    folder.done(&["episode", "run", "-o", "e.npz"]);
+    let found = arrays(&folder, "e.npz");
+    let values = found["action_value.pole"].data.chunks(2);
+    for (values, action) in values.zip(&found["action.pole"].data) {
+        assert_eq!(*action, f64::from(u8::from(values[1] > values[0])));
+    }
+    assert!(!found.contains_key("probability.pole"));
+    for command in ["eval", "episode", "render"] {
+        let out: &[&str] = if command == "eval" { &[] } else { &["-o", "e.npz"] };
+        let said = folder.warp(&[&[command, "run", "--stochastic"], out].concat());
+        let words = "policy \"pole\": dqn has values of actions and no distribution to sample from";
+        assert!(said.code == Some(2) && said.stderr.contains(words), "{command}: {said:?}");
+    }
+}
+
 #[test]
 fn a_recording_is_drawn_as_the_run_itself() {
     let folder = Folder::new("episode-drawn");

@@ -101,3 +101,32 @@ fn checkpoints_are_far_enough_apart_for_the_length_of_a_run() {
         [3_000, 5_000]
     );
 }
+
+/// A policy keeps the defaults of its own algorithm, whatever that of the others is.
+#[test]
+fn policies_of_different_algorithms_are_written_as_they_are() {
+    let registry = warp_envs::registry();
+    let written_and_read = |text: &str| {
+        let config = TrainConfig::resolve(&text.parse().unwrap(), &registry).unwrap();
+        let fields = registry.get(&config.run.env_id).unwrap().fields;
+        for written in [config.to_toml(fields), config.to_toml_as_given(fields)] {
+            let again = TrainConfig::resolve(&written.parse().unwrap(), &registry).unwrap();
+            for (one, other) in config.policies.iter().zip(&again.policies) {
+                assert_eq!(one.algorithm, other.algorithm, "{text}");
+                assert_eq!(one.config, other.config, "{text}: {written}");
+            }
+        }
+    };
+    let choices = ["ppo", "a2c", "dqn", "sac"];
+    for (all, own) in choices.iter().flat_map(|all| choices.map(|own| (all, own))) {
+        written_and_read(&format!(
+            "env_id = \"tag_gridworld\"\nalgorithm = \"{all}\"\n[policy.tagger]\n[policy.runner]\n\
+             algorithm = \"{own}\""
+        ));
+    }
+    for own in ["ppo", "a2c", "sac", "td3", "ddpg", "fast_td3"] {
+        written_and_read(&format!(
+            "env_id = \"pendulum\"\n[policy.pendulum]\nalgorithm = \"{own}\""
+        ));
+    }
+}

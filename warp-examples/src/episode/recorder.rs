@@ -7,6 +7,7 @@ use warp_data::{Array, DType, Element, Store};
 use warp_func::VecEnv;
 use warp_sample::{ActionLayout, CategoricalLayout};
 use warp_train::TrainConfig;
+use warp_train::algorithm::PolicyPlan;
 use warp_train::episode::Chosen;
 use warp_train::rollout::PolicyRollout;
 
@@ -69,7 +70,7 @@ impl<'a> Recorder<'a> {
             plans.zip(chosen.outputs).map(|((plan, part), said)| (plan, part, said))
         });
         for (plan, rollout, said) in policies {
-            parts.extend(of_policy(&plan.name, plan.is_off_policy(), rollout, said));
+            parts.extend(of_policy(plan, rollout, said));
         }
         if let Some(unknown) = chosen.and_then(|_| self.unknown(&parts)) {
             let names: Vec<&str> = parts.iter().map(|part| part.name.as_str()).collect();
@@ -151,9 +152,9 @@ fn part_of(array: &Array, store: &Store) -> Option<Part> {
     Some(Part { name: name.into(), dtype, shape, is_of_step: is_of_step(name), bytes })
 }
 
-/// What a policy said in a step: probabilities of its choices, or means and deviations; and values, where it has
-/// any. Nothing of one that acted at random.
-fn of_policy(name: &str, is_off_policy: bool, rollout: &PolicyRollout, said: &[f32]) -> Vec<Part> {
+/// A policy's outputs in a step: probabilities or values of its choices, or means and deviations; and values of
+/// states, where it has any. Nothing of one that acted at random.
+fn of_policy(plan: &PolicyPlan, rollout: &PolicyRollout, said: &[f32]) -> Vec<Part> {
     if said.is_empty() {
         return Vec::new();
     }
@@ -162,9 +163,18 @@ fn of_policy(name: &str, is_off_policy: bool, rollout: &PolicyRollout, said: &[f
         let width = numbers.len() / n_agents;
         let shape = if what == "value" { vec![n_agents] } else { vec![n_agents, width] };
         let bytes = numbers.iter().flat_map(|x| x.to_le_bytes()).collect();
-        Part { name: format!("{what}.{name}"), dtype: Numeric::F32, shape, is_of_step: true, bytes }
+        Part {
+            name: format!("{what}.{}", plan.name),
+            dtype: Numeric::F32,
+            shape,
+            is_of_step: true,
+            bytes,
+        }
     };
     let mut parts = match &rollout.layout {
+        ActionLayout::Discrete(_) if plan.has_action_values() => {
+            vec![part("action_value", said.to_vec())]
+        }
         ActionLayout::Discrete(layout) => {
             vec![part("probability", probabilities(layout, said, rollout.mask_at(0)))]
         }
@@ -177,7 +187,7 @@ fn of_policy(name: &str, is_off_policy: bool, rollout: &PolicyRollout, said: &[f
             vec![part("mean", half(0).collect()), part("std", deviations.collect())]
         }
     };
-    if !is_off_policy {
+    if !plan.is_off_policy() {
         parts.push(part("value", rollout.values[..n_agents].to_vec()));
     }
     parts

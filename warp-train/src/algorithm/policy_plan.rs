@@ -167,6 +167,13 @@ impl PolicyPlan {
         )))
     }
 
+    /// Whether its network's outputs are values of choices, of which it takes the largest (and, while it trains,
+    /// any with probability `epsilon`), and no distribution.
+    #[must_use]
+    pub fn has_action_values(&self) -> bool {
+        self.algorithm.reads("epsilon")
+    }
+
     /// Whether the policy learns from a replay memory.
     #[must_use]
     pub fn is_off_policy(&self) -> bool {

@@ -352,6 +352,14 @@ impl TrainConfig {
         fields
     }
 
+    /// Whether `key` is one that a policy has to itself: given for it, or with another value than that of all,
+    /// since it has another algorithm with other defaults.
+    fn is_own(&self, plan: &PolicyPlan, key: &str) -> bool {
+        let given = self.own_keys(&plan.name).is_some_and(|keys| keys.contains_key(key));
+        let differs = plan.algorithm.reads(key) && plan.get(key) != self.base.get(key);
+        key == "groups" || given || differs
+    }
+
     fn write(
         &self,
         env_fields: &[ConfigField],
@@ -372,11 +380,8 @@ impl TrainConfig {
         }
         for plan in &self.policies {
             let _ = writeln!(text, "[policy.{}]", plan.name);
-            let keys = self.own_keys(&plan.name);
-            let is_own = |f: &&ConfigField| {
-                f.name == "groups" || keys.is_some_and(|keys| keys.contains_key(f.name))
-            };
-            let fields: Vec<_> = self.policy_fields().into_iter().filter(|f| is_own(&f)).collect();
+            let fields = self.policy_fields().into_iter().filter(|f| self.is_own(plan, f.name));
+            let fields: Vec<_> = fields.collect();
             write_keys(&mut text, &fields, |key| own(plan, key));
         }
         text.truncate(text.trim_end().len());

@@ -5,7 +5,7 @@ use crate::engine::rollout::Rollout;
 use crate::error::Error;
 #[cfg(doc)]
 use crate::run::evaluate::evaluate;
-use crate::run::evaluate::{EVALUATION, check_random, choose_actions};
+use crate::run::evaluate::{EVALUATION, check_choice, choose_actions};
 use crate::run::evaluate::{from_true_starts, random_policies};
 use crate::run::learner::Learner;
 use std::ops::ControlFlow;
@@ -52,7 +52,7 @@ pub fn play_episode<E: From<Error>>(
     options: &EpisodeOptions,
     look: &mut Look<'_, E>,
 ) -> Result<(), E> {
-    check_random(config, &options.random)?;
+    check_choice(config, options.mode, &options.random)?;
     let mut config = from_true_starts(config);
     config.run.num_envs = 1;
     config.run.num_steps = 1;

@@ -3,7 +3,7 @@
 //! Replicas are run side by side, but only the first episode of each counts: taking whichever
 //! episodes end first would favour short ones.
 
-use crate::algorithm::AgentRange;
+use crate::algorithm::{AgentRange, PolicyPlan};
 use crate::config::TrainConfig;
 use crate::engine::rollout::{PolicyRollout, Rollout};
 use crate::error::{Error, Result};
@@ -172,16 +172,22 @@ fn check(config: &TrainConfig, options: &EvalOptions) -> Result<()> {
     if options.episodes == 0 {
         return Err(Error::Invalid("episodes = 0: at least one is needed".into()));
     }
-    check_random(config, &options.random)
+    check_choice(config, options.mode, &options.random)
 }
 
-pub(super) fn check_random(config: &TrainConfig, random: &[String]) -> Result<()> {
+/// Whether all policies can choose their actions in this way: at random those called so, others by `mode`.
+pub(super) fn check_choice(config: &TrainConfig, mode: Mode, random: &[String]) -> Result<()> {
     let known = || config.policies.iter().map(|plan| plan.name.as_str());
-    match random.iter().find(|name| known().all(|k| k != name.as_str())) {
-        Some(name) => {
-            let known = known().collect::<Vec<_>>().join(", ");
-            Err(Error::Invalid(format!("there is no policy \"{name}\"; there are {known}")))
-        }
+    if let Some(name) = random.iter().find(|name| known().all(|k| k != name.as_str())) {
+        let known = known().collect::<Vec<_>>().join(", ");
+        return Err(Error::Invalid(format!("there is no policy \"{name}\"; there are {known}")));
+    }
+    let by_mode = config.policies.iter().filter(|plan| !random.contains(&plan.name));
+    match by_mode.filter(|_| mode == Mode::Sample).find(|plan| plan.has_action_values()) {
+        Some(PolicyPlan { name, algorithm, .. }) => Err(Error::Invalid(format!(
+            "policy \"{name}\": {} has values of actions and no distribution to sample from: it can only act greedily",
+            algorithm.name
+        ))),
         None => Ok(()),
     }
 }
