@@ -66,7 +66,11 @@ fn values_of_actions_are_recorded_as_such_and_not_sampled_from() {
     }
     assert!(!found.contains_key("probability.pole"));
     for command in ["eval", "episode", "render"] {
-        let out: &[&str] = if command == "eval" { &[] } else { &["-o", "e.npz"] };
+        let out: &[&str] = match command {
+            "eval" => &[],
+            "render" => &["-o", "e.gif"],
+            _ => &["-o", "e.npz"],
+        };
         let said = folder.warp(&[&[command, "run", "--stochastic"], out].concat());
         let words = "policy \"pole\": dqn has values of actions and no distribution to sample from";
         assert!(said.code == Some(2) && said.stderr.contains(words), "{command}: {said:?}");

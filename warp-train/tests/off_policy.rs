@@ -9,6 +9,7 @@ mod runs;
 
 use runs::{Folder, bits, bits_of, config, iterate};
 use warp_core::toml::Table;
+use warp_train::learner::Progress;
 use warp_train::run::Snapshot;
 use warp_train::{Checkpoint, Run, TrainConfig, Trainer, begin, checkpoint, native};
 
@@ -318,6 +319,23 @@ fn masks_of_last_observations_are_kept() {
     assert!(known.len() > 500, "{}", known.len());
     assert!(known.iter().all(|(allowed, mask)| allowed == mask));
     assert!(known.iter().any(|(_, mask)| mask.contains(&0)));
+}
+
+#[test]
+fn a_mask_that_forbids_everything_is_refused() {
+    for algorithm in ["dqn", "sac"] {
+        let keys = format!("env_id = \"taxi\"\nalgorithm = \"{algorithm}\"\ntrain_freq = 1");
+        let config = config(COMMON, &keys, "");
+        let registry = warp_envs::registry();
+        let taxi = registry.get("taxi").unwrap();
+        let mut envs = taxi.make(&config.env, &config.vec_options()).unwrap();
+        let mask = envs.ids().action_mask[0].unwrap();
+        envs.store_mut().slice_mut::<u8>(mask)[12..18].fill(0);
+        let mut learner = native::learner(&config, 1).unwrap();
+        let progress = Progress { iteration: 0, env_steps: 0, seed: config.run.seed };
+        let error = learner.iterate(&mut *envs, progress, 1).unwrap_err();
+        assert_eq!(error.to_string(), "row 2 allows no choice of head 0");
+    }
 }
 
 /// The sentence with which a configuration is refused, by itself or by its learner.

@@ -78,13 +78,22 @@ impl OffPolicy {
     }
 
     /// What the window shows as the plan's columns.
-    fn show(&mut self) {
+    ///
+    /// # Errors
+    /// A mask that forbids everything.
+    fn show(&mut self) -> Result<()> {
         let Acting { obs, mask, .. } = self.acting();
         self.engine.column_mut(obs).copy_from_slice(self.window.obs_at(0));
         if let (Some(id), Some(mask)) = (mask, self.window.mask_at(0)) {
+            // These algorithms choose in a single head.
+            let mut rows = mask.chunks(self.window.layout.mask_width());
+            if let Some(row) = rows.position(|allowed| allowed.iter().all(|one| *one == 0)) {
+                return Err(warp_sample::Error::NothingAllowed { row, head: 0 }.into());
+            }
             let column = self.engine.column_mut(id).iter_mut().zip(mask);
             column.for_each(|(to, allowed)| *to = f32::from(*allowed));
         }
+        Ok(())
     }
 
     /// Fills [`Outcome`] with what came of the window's step.
@@ -160,7 +169,7 @@ impl Member for OffPolicy {
 
     fn act(&mut self, _t: usize, envs: &mut dyn VecEnv) -> Result<()> {
         self.window.store_inputs(0, envs);
-        self.show();
+        self.show()?;
         self.engine.set_run_step(envs.run_step());
         self.algorithm.act(&mut self.engine)?;
         let sent = self.engine.column(self.acting().sent);
