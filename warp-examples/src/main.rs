@@ -17,7 +17,17 @@ fn main() -> ExitCode {
         unsafe { std::env::set_var(NCCL_NVLS_ENABLE, "0") };
     }
     keep_memory();
+    #[cfg(unix)]
+    hear_of_file_limits();
     warp_examples::run(warp_envs::registry())
+}
+
+/// Makes a write beyond `ulimit -f` an error, which can be said, instead of the end of the process.
+#[cfg(unix)]
+fn hear_of_file_limits() {
+    let limit = signal_hook::consts::signal::SIGXFSZ;
+    // Without the handler it is as if this function were not there.
+    let _ = signal_hook::flag::register(limit, std::sync::Arc::default());
 }
 
 /// Lets threads keep the memory that they have got from the system. glibc would ask for a few pages at a time, give them

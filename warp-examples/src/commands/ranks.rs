@@ -6,7 +6,8 @@ use clap::Args;
 use std::time::Duration;
 use warp_train::Error;
 use warp_train::world::{
-    Hello, LINK_TIMEOUT, Launch, Link, Listener, MEETING, World, from_environment, join, threads,
+    Hello, LINK_TIMEOUT, Launch, Link, Listener, MEETING, World, from_environment,
+    is_host_and_port, join, threads,
 };
 
 /// Maximum number of ranks of a run.
@@ -27,7 +28,7 @@ pub struct RankArgs {
     #[arg(long, value_name = "I", requires = "nodes")]
     pub node: Option<usize>,
     /// Where machine 0 listens for the others.
-    #[arg(long, value_name = "HOST:PORT", requires = "nodes")]
+    #[arg(long, value_name = "HOST:PORT", requires = "nodes", value_parser = host_and_port)]
     pub master: Option<String>,
     /// Seconds that ranks wait for each other before giving up; when they meet at the start, always 60.
     #[arg(long, value_name = "S", default_value_t = 30.0, value_parser = options::seconds)]
@@ -93,7 +94,7 @@ impl Ranks {
         if node >= nodes {
             bail!("--node {node}: machines go from 0 to --nodes {nodes} - 1");
         }
-        let size = places.len() * nodes;
+        let size = places.len().saturating_mul(nodes);
         check_size(size)?;
         if size == 1 {
             return Ok(None);
@@ -220,6 +221,11 @@ impl Rank<'_> {
         };
         Ok(World::new(rank, *size, link).waiting(*timeout))
     }
+}
+
+fn host_and_port(text: &str) -> Result<String, String> {
+    let fits = is_host_and_port(text);
+    fits.then(|| text.into()).ok_or_else(|| "HOST:PORT is needed, as in node0:29500".into())
 }
 
 fn check_size(size: usize) -> Result<()> {

@@ -1,4 +1,4 @@
-//! Signals that ask a command to stop: the first is a request, the second ends the process at once.
+//! Signals that ask a command to stop: the first is a request, a later one ends the process at once.
 
 use anyhow::{Context, Result};
 use signal_hook::consts::signal::{SIGINT, SIGTERM};
@@ -8,6 +8,11 @@ use std::sync::{Arc, OnceLock};
 use warp_train::Trainer;
 use warp_train::callback::{Callback, Flow, Stopped};
 use warp_train::metrics::IterationMetrics;
+
+/// How long after the first signal a second one counts. Until then it is the first one again: shells pass the end of
+/// their terminal on to processes that the kernel has told, and `timeout` signals a process and then its group.
+#[cfg(unix)]
+const AGAIN: std::time::Duration = std::time::Duration::from_millis(500);
 
 /// Signals that ask.
 #[cfg(unix)]
@@ -35,8 +40,13 @@ impl Stop {
     pub(super) fn listen() -> Result<Self> {
         if LISTENING.get().is_none() {
             let ignored = ignored();
-            for signal in ASKING.into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0) {
-                listen_to(signal).with_context(|| format!("cannot listen for signal {signal}"))?;
+            let heard = ASKING.into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
+            let heard: Vec<i32> = heard.collect();
+            for signal in &heard {
+                listen_to(*signal).with_context(|| format!("cannot listen for signal {signal}"))?;
+            }
+            if !COMES_TWICE.load(Ordering::SeqCst) {
+                arm(&heard).context("cannot listen for signals")?;
             }
             let _ = LISTENING.set(());
         }
@@ -86,10 +96,26 @@ impl Drop for Stop {
 fn listen_to(signal: i32) -> std::io::Result<()> {
     register_conditional_default(signal, &AT_ONCE)?;
     register_usize(signal, &ASKED_BY, usize::try_from(signal).unwrap_or(0))?;
-    if !COMES_TWICE.load(Ordering::SeqCst) {
-        signal_hook::flag::register(signal, &AT_ONCE)?;
-    }
     Ok(())
+}
+
+/// Lets the next signal have its default effect, some time after one has come.
+#[cfg(unix)]
+fn arm(signals: &[i32]) -> std::io::Result<()> {
+    let mut signals = signal_hook::iterator::Signals::new(signals)?;
+    let arm = move || {
+        for _ in signals.forever() {
+            std::thread::sleep(AGAIN);
+            // Meanwhile another command may have begun to listen.
+            AT_ONCE.store(ASKED_BY.load(Ordering::SeqCst) > 0, Ordering::SeqCst);
+        }
+    };
+    std::thread::Builder::new().name("signals".into()).spawn(arm).map(drop)
+}
+
+#[cfg(not(unix))]
+fn arm(signals: &[i32]) -> std::io::Result<()> {
+    signals.iter().try_for_each(|signal| signal_hook::flag::register(*signal, &AT_ONCE).map(drop))
 }
 
 /// The signals that this process ignores, a bit each, the lowest for signal 1; none where there is no

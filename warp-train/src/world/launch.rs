@@ -127,6 +127,14 @@ pub fn from_environment(get: impl Fn(&str) -> Option<String>) -> Result<Option<L
     Ok(Some(Launch { rank: this, size: n, local_rank: local, master, token, starter: name }))
 }
 
+/// Whether `text` is HOST:PORT.
+#[must_use]
+pub fn is_host_and_port(text: &str) -> bool {
+    text.rsplit_once(':').is_some_and(|(host, port)| {
+        !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0)
+    })
+}
+
 /// HOST:PORT of rank 0.
 fn master(
     get: &impl Fn(&str) -> Option<String>,
@@ -134,13 +142,9 @@ fn master(
     on_one_machine: bool,
 ) -> Result<String, String> {
     if let Some(given) = get("WARP_MASTER") {
-        let is_place = given.rsplit_once(':').is_some_and(|(host, port)| {
-            !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0)
-        });
-        return if is_place {
-            Ok(given)
-        } else {
-            Err(format!("WARP_MASTER={given}: HOST:PORT is needed"))
+        return match is_host_and_port(&given) {
+            true => Ok(given),
+            false => Err(format!("WARP_MASTER={given}: HOST:PORT is needed")),
         };
     }
     if let Some(host) = get("MASTER_ADDR") {

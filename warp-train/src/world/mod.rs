@@ -10,7 +10,7 @@ pub(crate) mod parts;
 mod tcp;
 mod threads;
 
-pub use launch::{Launch, from_environment};
+pub use launch::{Launch, from_environment, is_host_and_port};
 pub use link::{Link, Receivers, Round};
 pub use tcp::{Hello, Listener, MEETING, join};
 pub(crate) use threads::on_threads;
