@@ -1,5 +1,6 @@
 //! Configurations: a dictionary of Python's as a table of TOML.
 
+use super::numbers::unreadable;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
@@ -50,14 +51,16 @@ fn value_of(key: &str, value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Value
         return Ok(Value::Table(table_at(inner, depth + 1)?));
     }
     // Arrays and scalars of NumPy's, and of whoever is like them.
-    if let Ok(plain) = value.call_method0("tolist") {
-        return value_of(key, &plain, depth + 1);
+    let unread = |error| unreadable(key, value, "as a list", error);
+    if let Some(tolist) = value.getattr_opt("tolist")? {
+        return value_of(key, &tolist.call0().map_err(unread)?, depth + 1);
     }
-    if let Ok(items) = value.try_iter() {
-        let items =
-            items.map(|item| value_of(key, &item?, depth + 1)).collect::<PyResult<Vec<_>>>()?;
-        return Ok(Value::Array(items));
+    if !value.hasattr("__iter__")? && !value.hasattr("__getitem__")? {
+        let kind = value.get_type();
+        let reason = format!("{key} is of {kind}, which a configuration can't contain");
+        return Err(PyTypeError::new_err(reason));
     }
-    let kind = value.get_type();
-    Err(PyTypeError::new_err(format!("{key} is of {kind}, which a configuration can't contain")))
+    let items = value.try_iter().map_err(unread)?;
+    let items = items.map(|item| value_of(key, &item.map_err(unread)?, depth + 1));
+    Ok(Value::Array(items.collect::<PyResult<_>>()?))
 }
