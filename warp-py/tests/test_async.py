@@ -91,6 +91,25 @@ def test_what_would_wait_for_ever_is_an_error():
     assert sorted(envs.recv()[4]["env_id"]) == [1, 3]
 
 
+def test_a_step_that_could_not_be_received_sends_nothing():
+    envs = warp_rl.make("CartPole-v1", num_envs=4, batch_size=2, seed=0)
+    envs.reset()
+    own = warp_rl.envpool.make_gymnasium("CartPole-v1", num_envs=4, batch_size=2)
+    own.reset()
+    for call in [
+        lambda: envs.step([0], [3]),
+        lambda: own.step(np.zeros(1, np.int32), np.array([3], np.int32)),
+        lambda: own.reset(np.array([3], np.int32)),
+    ]:
+        with pytest.raises(RuntimeError, match="2 environments are to be received, but only 1 are in flight"):
+            call()
+    for one in (envs, own):
+        assert one._pool.under_way == 0
+        assert (one._pool.get_state()["replica.event"] == envs.get_state()["replica.event"]).all()
+    envs.send([0], [3])
+    assert sorted(envs.step([0], [1])[4]["env_id"]) == [1, 3]
+
+
 def test_reset_lets_all_finish_and_begins_anew():
     envs = warp_rl.make("CartPole-v1", num_envs=9, batch_size=4, seed=2)
     envs.async_reset()

@@ -91,6 +91,16 @@ class Core:
         """
         action, env_id = self._as_orders(action, env_id, np)
         self._pool.send(action, env_id)
+        self._note(action, env_id)
+
+    def _exchanged(self, action: Any, env_id: Any) -> Any:
+        """The answer to `send`, then `recv`; nothing is sent if too few environments would be under way."""
+        action, env_id = self._as_orders(action, env_id, np)
+        answer = self._pool.exchange(action, env_id)
+        self._note(action, env_id)
+        return answer
+
+    def _note(self, action: Any, env_id: Any) -> None:
         if self._painter is not None:
             self._painter.note(action, env_id)
 
@@ -123,9 +133,9 @@ class Core:
         own = self.spec.own_key
         return info if own is None else {**info, own.name: own.rows(xp, obs, info, self.config)}
 
-    def _reset(self, env_id: Any) -> None:
-        """Sends environments off to begin an episode, all unless some are named."""
-        self._pool.async_reset(None if env_id is None else _cast("env_id", env_id, np.int32, np))
+    def _renewed(self, env_id: Any) -> Any:
+        """The answer of environments that begin an episode, all unless some are named; as in `_exchanged`."""
+        return self._pool.renew(None if env_id is None else _cast("env_id", env_id, np.int32, np))
 
     def seed(self, seed: Any = None) -> list[int]:
         """The seeds: they are given when the environments are made."""

@@ -48,8 +48,7 @@ class GymnasiumEnvPool(Core, gymnasium.vector.VectorEnv, gymnasium.Env):  # type
 
     def step(self, action: Any, env_id: Any = None) -> Any:
         """`send`, then `recv`."""
-        self.send(action, env_id)
-        return self.recv()
+        return self._as_answer(*self._exchanged(action, env_id), np)
 
     def reset(
         self,
@@ -71,8 +70,8 @@ class GymnasiumEnvPool(Core, gymnasium.vector.VectorEnv, gymnasium.Env):  # type
             # Everything that is under way is let go.
             obs, info = self._pool.reset()
             return obs, self._told(obs, info, np)
-        self._reset(env_id)
-        return self.recv(reset=True)
+        obs, *_, info = self._as_answer(*self._renewed(env_id), np)
+        return obs, info
 
     def close_extras(self, **_: Any) -> None:
         """Lets go of the environments."""
