@@ -155,8 +155,9 @@ def test_what_is_under_way_is_not_pickled():
     assert all((envs.get_state()[key] == other.get_state()[key]).all() for key in envs.get_state())
 
 
-def test_two_threads_are_in_order_or_refused():
-    envs = warp_rl.make("CartPole-v1", num_envs=2000, num_threads=1, seed=0)
+@pytest.mark.parametrize("mode", ["next_step", "same_step"])
+def test_two_threads_are_in_order_or_refused(mode):
+    envs = warp_rl.make("CartPole-v1", num_envs=2000, num_threads=1, seed=0, autoreset_mode=mode, max_episode_steps=2)
     envs.reset()
     counts, others = [0, 0], []
 
@@ -175,7 +176,9 @@ def test_two_threads_are_in_order_or_refused():
     [thread.join() for thread in threads]
     assert not others and sum(counts) > 0
     events = envs.get_state()["replica.event"]
-    assert (events == 1 + sum(counts)).all()
+    # Every second step ends an episode, and begins one where that is the same step's work.
+    begun = sum(counts) // 2 if mode == "same_step" else 0
+    assert (events == 1 + sum(counts) + begun).all()
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="threads are looked at in /proc")

@@ -215,8 +215,8 @@ class Pooled:
         return self._answered(self._pool.recv())
 
     def _answered(self, answer: Any) -> Any:
-        if self._pool.ended and self._mode is AutoresetMode.SAME_STEP:
-            self._add_final(answer[2] | answer[3], *self._pool.last(), answer[4])
+        if "final_obs" in answer[4]:
+            self._add_final(answer[2] | answer[3], answer[4]["final_obs"], answer[4]["final_info"], answer[4])
         if self._shown is None and not self._views:
             return answer
         obs, reward, terminated, truncated, info = answer
@@ -227,8 +227,8 @@ class Pooled:
         if self._shown is None and not self._views:
             return answer
         obs, info = answer
-        arrays = self._pool.buffers()
-        nothing = {key: of_each(arrays[key], np.zeros_like) for key in ("reward", "terminated", "truncated")}
+        kept = self._shown or {}
+        nothing = {key: of_each(kept[key], np.zeros_like) for key in ("reward", "terminated", "truncated") if key in kept}
         told = self._show({**info, "obs": obs, **nothing})
         return told["obs"], {key: told[key] for key in info}
 

@@ -35,7 +35,6 @@ pub(super) struct Pool {
     /// An array of `True` for every environment.
     every: Py<PyAny>,
     with_masks: bool,
-    ended: bool,
     /// Whether the environments of the last answer go on if no others are named.
     received: bool,
 }
@@ -100,7 +99,6 @@ impl Pool {
             all,
             every: every.unbind(),
             with_masks,
-            ended: false,
             received: false,
         })
     }
@@ -279,10 +277,18 @@ impl Pool {
         self.answered.clone()
     }
 
-    /// Whether the last step ended an episode.
+    /// The environments that actions without `env_id` are of: those of the last answer, or none for all.
     #[getter]
-    fn ended(&self) -> bool {
-        self.ended
+    fn get_going_on(&self) -> Option<Vec<u32>> {
+        self.received.then(|| self.answered.clone())
+    }
+
+    #[setter]
+    fn set_going_on(&mut self, env_id: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        self.read_ids(env_id)?;
+        self.received = env_id.is_some();
+        self.answered.clone_from(&self.orders.ids);
+        Ok(())
     }
 
     /// Copies of everything that the futures of the environments depend on, by name.
@@ -438,8 +444,14 @@ impl Pool {
     fn answer<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let (slot, rows) = (&self.slots[self.at], self.orders.ids.len());
         let flags = ["terminated", "truncated"].map(|name| slot.batch.store().get::<u8>(name));
-        self.ended = flags.into_iter().flatten().any(|flags| flags[..rows].contains(&1));
+        let ended = flags.into_iter().flatten().any(|flags| flags[..rows].contains(&1));
         let info = slot.info(py, Role::Info, rows, self.mask(py, rows)?.as_ref())?;
+        // In the answer itself: who asks for it later may get what another thread has stepped to.
+        let last = slot.by_role(py, Role::FinalObs, rows)?;
+        if ended && !last.is_none() {
+            info.set_item("final_obs", last)?;
+            info.set_item("final_info", slot.info(py, Role::FinalInfo, rows, None)?)?;
+        }
         PyTuple::new(
             py,
             [
@@ -459,7 +471,6 @@ impl Pool {
         mask: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyTuple>> {
         let (slot, rows) = (&self.slots[self.at], self.orders.ids.len());
-        self.ended = false;
         let every = self.mask(py, rows)?;
         let mask = if self.with_masks { mask.or(every.as_ref()) } else { None };
         let info = slot.info(py, Role::Info, rows, mask)?;
