@@ -179,6 +179,7 @@ class OnGpu(Pooled):
         """Starts a step of all environments, or of those of `env_id`; `recv` gives its answer."""
         self._check_idle()
         self._ordered(lambda: self._pool.step(actions, env_id))
+        self._note(actions, env_id)
         self._sent, self._pool.in_flight = env_id, True
 
     def async_reset(self, env_id: Any = None) -> None:
