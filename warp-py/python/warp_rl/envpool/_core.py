@@ -20,6 +20,7 @@ _SIZES = {
     "mountain_car": (600, 400),
     "pendulum": (500, 500),
 }
+_INT32 = np.iinfo(np.int32)
 #: Pixels a side at most.
 _MOST_PIXELS = 8192
 
@@ -35,15 +36,31 @@ def _pixels(name: str, given: dict[str, Any], default: int | None) -> int | None
 
 
 def _cast(name: str, given: Any, dtype: Any, xp: Any) -> Any:
-    """An array of `xp` of this type: numbers are rounded towards 0, as EnvPool does it."""
+    """An array of `xp` of this type: numbers are rounded towards 0, as EnvPool does it.
+
+    Raises ValueError for numbers that int32 does not have; a program's, which are not known yet, become -1, which no
+    environment takes.
+    """
     array = xp.asarray(given)
     if array.dtype == dtype:
         return array
     if array.dtype.kind not in "biuf":
         raise TypeError(f"{name} has dtype {array.dtype}, but numbers are needed")
-    # What no integer is becomes one that nobody takes, and is refused there.
-    with np.errstate(invalid="ignore"):
+    if xp is not np:
+        from .._xla import as_int32
+
+        return as_int32(array) if dtype == np.int32 else array.astype(dtype)
+    with np.errstate(over="ignore"):  # What is infinite is refused.
+        if dtype == np.int32:
+            _check_int32(name, array)
         return array.astype(dtype)
+
+
+def _check_int32(name: str, array: np.ndarray) -> None:
+    numbers = np.trunc(array.astype(np.float64)) if array.dtype.kind == "f" else array
+    outside = ~((_INT32.min <= numbers) & (numbers <= _INT32.max))
+    if outside.any():
+        raise ValueError(f"{name} holds {array[outside].reshape(-1)[0]}, which is out of range")
 
 
 class Core:
