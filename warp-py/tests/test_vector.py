@@ -462,3 +462,12 @@ def test_a_hand_that_there_is_not_is_refused():
         envs.set_state({"dealer_sum": [5, -1_000_000]})
     envs.set_state({"player_sum": [12, 31]})
     envs.set_state(envs.get_state())
+
+
+def test_the_mask_of_a_reset_stays_what_it_was():
+    envs = warp_rl.make("CartPole-v1", num_envs=3, seed=0)
+    envs.reset()
+    mask = np.array([True, False, True])
+    _, info = envs.reset(options={"reset_mask": mask})
+    mask[:] = False
+    assert info["_elapsed_step"].tolist() == info["_env_id"].tolist() == [True, False, True]

@@ -115,7 +115,8 @@ class OnGpu(Pooled):
         """Begins an episode in every environment, or where the mask is true."""
         mask = mask_of(options)
         seeds = None if seed is None else _seeds.of_each(seed, self.num_envs)
-        chosen = None if mask is None else np.flatnonzero(checked_mask(mask, self.num_envs))
+        mask = None if mask is None else checked_mask(mask, self.num_envs)
+        chosen = None if mask is None else np.flatnonzero(mask)
         self._pool.in_flight = False
 
         def begin() -> None:

@@ -39,7 +39,7 @@ def mask_of(options: dict[str, Any] | None) -> Any:
 
 
 def checked_mask(mask: Any, num_envs: int) -> np.ndarray:
-    """`options["reset_mask"]`; else TypeError or ValueError, as Gymnasium has them."""
+    """A copy of `options["reset_mask"]`; else TypeError or ValueError, as Gymnasium has them."""
     name = "options['reset_mask']"
     if not isinstance(mask, np.ndarray):
         raise TypeError(f"{name} is {shown(mask)}, but a NumPy array is needed")
@@ -49,7 +49,8 @@ def checked_mask(mask: Any, num_envs: int) -> np.ndarray:
         raise ValueError(f"{name} has shape {mask.shape}, but ({num_envs},) is needed")
     if not mask.any():
         raise ValueError(f"{name} is false everywhere, but at least one environment must be reset")
-    return mask
+    # The caller may go on with its own, while the answer keeps this one.
+    return mask.copy()
 
 
 class Pickled:
