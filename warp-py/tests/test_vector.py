@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 
 import gymnasium
@@ -471,3 +472,39 @@ def test_the_mask_of_a_reset_stays_what_it_was():
     _, info = envs.reset(options={"reset_mask": mask})
     mask[:] = False
     assert info["_elapsed_step"].tolist() == info["_env_id"].tolist() == [True, False, True]
+
+
+class Derived(warp_rl.VectorEnv):
+    """Environments that are made with other arguments than the class that they are derived from."""
+
+    def __init__(self, n):
+        super().__init__("CartPole-v1", num_envs=n, seed=3)
+        self.note = "mine"
+
+
+@pytest.mark.parametrize("copied", [lambda envs: pickle.loads(pickle.dumps(envs)), copy.deepcopy])
+def test_copies_hold_what_they_were_given(copied):
+    envs = Derived(4)
+    envs.reset()
+    envs.single_action_space.seed(7), envs.action_space.seed(8)
+    envs.single_action_space.sample(), envs.action_space.sample()
+    other = copied(envs)
+    assert type(other) is Derived and other.note == "mine" and other.num_envs == 4
+    assert other.single_action_space.sample() == envs.single_action_space.sample()
+    actions = envs.action_space.sample()
+    assert (other.action_space.sample() == actions).all()
+    assert (other.step(actions)[0] == envs.step(actions)[0]).all()
+    multi = warp_rl.make_multi("tag_gridworld", num_envs=2, seed=0)
+    multi.mine = [1]
+    assert copied(multi).mine == [1]
+
+
+@pytest.mark.parametrize("copied", [lambda envs: pickle.loads(pickle.dumps(envs)), copy.deepcopy])
+def test_copies_go_on_with_those_of_the_last_answer(copied):
+    envs = warp_rl.make("CartPole-v1", num_envs=2, batch_size=1, seed=0)
+    envs.async_reset()
+    envs.recv(), envs.recv()
+    last = envs._pool.going_on
+    other = copied(envs)
+    other.send([1])
+    assert other.recv()[4]["env_id"].tolist() == last

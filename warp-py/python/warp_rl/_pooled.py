@@ -84,6 +84,10 @@ class Pickled:
         self._pool.set_state(saved["state"])
 
 
+#: What environments hold that lives in memory of the native module's, and is not pickled.
+_MADE_ANEW = ("_pool", "_painter", "_shown", "_views", "_buffers", "_every")
+
+
 class Pooled:
     """Environments of a pool, whose answers are arrays, or dictionaries of them by group of agents."""
 
@@ -317,12 +321,17 @@ class Pooled:
         self._pool.set_state(dict(state), env_id)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"arguments": self._arguments, "state": self.get_state()}
+        held = {key: value for key, value in vars(self).items() if key not in _MADE_ANEW}
+        return {"held": held, "state": self.get_state(), "going_on": getattr(self._pool, "going_on", None)}
 
     def __setstate__(self, saved: dict[str, Any]) -> None:
-        arguments = dict(saved["arguments"])
-        self.__init__(arguments.pop("task_id"), seed=0, **arguments)  # type: ignore[misc]
+        arguments = dict(saved["held"]["_arguments"])
+        # Whatever a class that is derived from this one is made with, it is held.
+        Pooled.__init__(self, arguments.pop("task_id"), seed=0, **arguments)
+        vars(self).update(saved["held"])
         self.set_state(saved["state"])
+        if saved["going_on"] is not None:
+            self._pool.going_on = saved["going_on"]
 
     def __len__(self) -> int:
         return self.num_envs

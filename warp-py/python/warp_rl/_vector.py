@@ -109,10 +109,3 @@ class VectorEnv(Pooled, gymnasium.vector.VectorEnv):
     def close_extras(self, **_: Any) -> None:
         """Lets go of the environments."""
         self._pool.close()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "spec": self.spec}
-
-    def __setstate__(self, saved: dict[str, Any]) -> None:
-        super().__setstate__(saved)
-        self.spec = saved["spec"]
