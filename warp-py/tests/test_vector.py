@@ -474,6 +474,23 @@ def test_the_mask_of_a_reset_stays_what_it_was():
     assert info["_elapsed_step"].tolist() == info["_env_id"].tolist() == [True, False, True]
 
 
+def test_a_refused_state_is_named_and_warns_of_nothing(recwarn):
+    envs = warp_rl.make("CartPole-v1", num_envs=3, seed=0)
+    envs.reset()
+    state = envs.get_state()
+    name = next(key for key, array in state.items() if array.dtype == np.float32)
+    for given, env_id, says in [
+        ({key: array[[0, 1]] for key, array in state.items()}, [2, 2], "env_id holds 2 twice"),
+        ({"replica.elapsed_step": np.full(3, 2**31 - 1, np.uint32)}, None, "elapsed_step.* holds 2147483647"),
+        ({name: np.full(state[name].shape, 1e300)}, None, "finite"),
+    ]:
+        with pytest.raises(ValueError, match=says):
+            envs.set_state(given, env_id)
+    assert all((array == state[key]).all() for key, array in envs.get_state().items()) and not recwarn.list
+    envs.set_state({"replica.elapsed_step": np.full(3, 2**31 - 2, np.uint32)})
+    assert (envs.step(np.zeros(3, int))[4]["elapsed_step"] == 2**31 - 1).all()
+
+
 class Derived(warp_rl.VectorEnv):
     """Environments that are made with other arguments than the class that they are derived from."""
 

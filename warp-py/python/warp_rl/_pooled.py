@@ -318,7 +318,8 @@ class Pooled:
         """Puts back what `get_state` gave, or some of its arrays, into all environments or `env_id`."""
         if not isinstance(state, Mapping) or not all(isinstance(name, str) for name in state):
             raise TypeError(f"state is {shown(state)}, but a dictionary of arrays by name is needed")
-        self._pool.set_state(dict(state), env_id)
+        with np.errstate(over="ignore"):  # What is infinite is refused.
+            self._pool.set_state(dict(state), env_id)
 
     def __getstate__(self) -> dict[str, Any]:
         held = {key: value for key, value in vars(self).items() if key not in _MADE_ANEW}
