@@ -176,7 +176,7 @@ def test_other_refusals():
     with pytest.raises(TypeError, match="seed is 1.5"):
         envpool.make_gym("CartPole-v1", seed=1.5)
     envs = envpool.make_gym("CartPole-v1", num_envs=2)
-    with pytest.raises(ValueError, match="options has reset_maks"):
+    with pytest.raises(ValueError, match="options has 'reset_maks'"):
         envs.reset(options={"reset_maks": np.array([True, False])})
     with pytest.raises(ValueError, match="both given"):
         envs.reset(np.array([0]), options={"reset_mask": np.array([True, False])})

@@ -474,6 +474,13 @@ def test_the_mask_of_a_reset_stays_what_it_was():
     assert info["_elapsed_step"].tolist() == info["_env_id"].tolist() == [True, False, True]
 
 
+def test_options_of_a_reset_that_are_unknown_are_refused():
+    for envs in (warp_rl.make("CartPole-v1"), warp_rl.make_multi("tag_gridworld"), warp_rl.envpool.make_gym("CartPole-v1")):
+        with pytest.raises(ValueError, match="options has 'low', 'high', but only 'reset_mask' is possible"):
+            envs.reset(options={"low": 0, "high": 1})
+        envs.reset(options={})
+
+
 def test_a_refused_state_is_named_and_warns_of_nothing(recwarn):
     envs = warp_rl.make("CartPole-v1", num_envs=3, seed=0)
     envs.reset()
@@ -489,6 +496,27 @@ def test_a_refused_state_is_named_and_warns_of_nothing(recwarn):
     assert all((array == state[key]).all() for key, array in envs.get_state().items()) and not recwarn.list
     envs.set_state({"replica.elapsed_step": np.full(3, 2**31 - 2, np.uint32)})
     assert (envs.step(np.zeros(3, int))[4]["elapsed_step"] == 2**31 - 1).all()
+
+
+def test_options_that_change_while_they_are_read_are_read_as_they_were():
+    config = {}
+
+    class Busy:
+        def tolist(self):
+            config.update({f"key_{i}": 1 for i in range(50)})
+            return 0.5
+
+    config["success_rate"] = Busy()
+    warp_rl._native.describe("frozen_lake", config)
+
+
+@pytest.mark.parametrize(
+    "config", [{"map_name": "x" * 900}, {"success_rate": [1] * 900}, {"success_rate": 10**900}, {"reward_schedule": [2] * 900}]
+)
+def test_long_values_are_shortened_in_errors(config):
+    with pytest.raises(ValueError, match=r"\.\.\.") as refused:
+        warp_rl.make("FrozenLake-v1", **config)
+    assert len(str(refused.value)) < 300
 
 
 class Derived(warp_rl.VectorEnv):

@@ -30,11 +30,14 @@ def mode_of(autoreset_mode: str | AutoresetMode) -> AutoresetMode:
 
 
 def mask_of(options: dict[str, Any] | None) -> Any:
-    """`options["reset_mask"]`, or None; TypeError for what is no dictionary."""
+    """`options["reset_mask"]`, or None; TypeError for what is no dictionary, ValueError for other keys."""
     if options is None:
         return None
     if not isinstance(options, Mapping):
         raise TypeError(f"options is {shown(options)}, but a dictionary is needed")
+    unknown = [key for key in options if key != "reset_mask"]
+    if unknown:
+        raise ValueError(f"options has {', '.join(map(shown, unknown))}, but only 'reset_mask' is possible")
     return options.get("reset_mask")
 
 

@@ -1,6 +1,7 @@
 //! Configurations: a dictionary of Python's as a table of TOML.
 
 use super::numbers::unreadable;
+use super::shortened;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
@@ -16,8 +17,9 @@ pub(super) fn table(config: &Bound<'_, PyDict>) -> PyResult<Table> {
 
 fn table_at(config: &Bound<'_, PyDict>, depth: usize) -> PyResult<Table> {
     let mut table = Table::new();
-    for (key, value) in config {
-        let key: String = key.extract()?;
+    // A list of its own: what reads a value may change the dictionary.
+    for item in config.items() {
+        let (key, value): (String, Bound<'_, PyAny>) = item.extract()?;
         if !value.is_none() {
             let value = value_of(&key, &value, depth)?;
             table.insert(key, value);
@@ -37,6 +39,7 @@ fn value_of(key: &str, value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Value
     }
     if value.is_instance_of::<PyInt>() {
         let number = value.extract().map_err(|_| {
+            let value = shortened(&value.to_string());
             PyValueError::new_err(format!("{key} is {value}, but whole numbers have 64 bits here"))
         })?;
         return Ok(Value::Integer(number));

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
 from collections import namedtuple
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,18 +51,31 @@ class Refused(AssertionError, ValueError):
     """A value out of range: EnvPool asserts, others expect a ValueError."""
 
 
+class RefusedType(AssertionError, TypeError):
+    """A value of another type, or a key that is unknown: EnvPool asserts, others expect a TypeError."""
+
+
 def check(holds: bool, sentence: str) -> None:
     """Raises `Refused` with the sentence unless it holds."""
     if not holds:
         raise Refused(sentence)
 
 
-def _whole(config: dict[str, Any], name: str, least: int, most: int | None = None) -> int:
-    """A key that is a whole number in bounds; else `Refused` or TypeError."""
+@contextlib.contextmanager
+def asserting() -> Iterator[None]:
+    """Makes what is raised for values and types `Refused` and `RefusedType`."""
     try:
         config[name] = count(name, config[name], least, most)
     except ValueError as error:
-        raise Refused(str(error)) from None
+        raise Refused(str(error)) from error.__cause__
+    except TypeError as error:
+        raise RefusedType(str(error)) from error.__cause__
+
+
+def _whole(config: dict[str, Any], name: str, least: int, most: int | None = None) -> int:
+    """A key that is a whole number in bounds; else `Refused` or `RefusedType`."""
+    with asserting():
+        config[name] = count(name, config[name], least, most)
     return config[name]
 
 
@@ -84,7 +98,7 @@ def _seeds(config: dict[str, Any]) -> list[int]:
 
 def _seed(one: Any) -> int:
     if not hasattr(one, "__index__"):
-        raise TypeError(f"seed is {shown(one)}, but a whole number is needed")
+        raise RefusedType(f"seed is {shown(one)}, but a whole number is needed")
     check(_INT32.min <= one <= _INT32.max, f"seed is {one}, which is not in the range of int32")
     return operator.index(one)
 
