@@ -171,10 +171,11 @@ def test_other_refusals():
         envpool.make("CartPole-v1", "torch")
     with pytest.raises(ValueError, match="gym_reset_return_info"):
         envpool.make_gym("CartPole-v1", gym_reset_return_info=False)
-    with pytest.raises(TypeError, match="nope"):
-        envpool.make_gym("CartPole-v1", nope=1)
-    with pytest.raises(TypeError, match="seed is 1.5"):
-        envpool.make_gym("CartPole-v1", seed=1.5)
+    # EnvPool asserts.
+    for error in (TypeError, AssertionError):
+        for arguments, says in [({"nope": 1}, "nope"), ({"seed": 1.5}, "seed is 1.5"), ({"batch_size": None}, "batch_size is None")]:
+            with pytest.raises(error, match=says):
+                envpool.make_gym("CartPole-v1", **arguments)
     envs = envpool.make_gym("CartPole-v1", num_envs=2)
     with pytest.raises(ValueError, match="options has 'reset_maks'"):
         envs.reset(options={"reset_maks": np.array([True, False])})

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import _native, _rendering
 from .._checks import count, shown
-from ._spec import EnvSpec, Refused, check
+from ._spec import EnvSpec, Refused, asserting, check
 
 
 #: Width and height of EnvPool's pictures, by environment; others have as much height as they need.
@@ -26,13 +26,11 @@ _MOST_PIXELS = 8192
 
 
 def _pixels(name: str, given: dict[str, Any], default: int | None) -> int | None:
-    """A picture's width or height; else `Refused` or TypeError."""
+    """A picture's width or height; else `Refused` or `RefusedType`."""
     if given.get(name) is None:
         return default
-    try:
+    with asserting():
         return count(name, given[name], 1, _MOST_PIXELS)
-    except ValueError as error:
-        raise Refused(str(error)) from None
 
 
 def _cast(name: str, given: Any, dtype: Any, xp: Any) -> Any:

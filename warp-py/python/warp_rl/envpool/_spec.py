@@ -65,7 +65,7 @@ def check(holds: bool, sentence: str) -> None:
 def asserting() -> Iterator[None]:
     """Makes what is raised for values and types `Refused` and `RefusedType`."""
     try:
-        config[name] = count(name, config[name], least, most)
+        yield
     except ValueError as error:
         raise Refused(str(error)) from error.__cause__
     except TypeError as error:
@@ -107,10 +107,8 @@ class EnvSpec:
     """A task with its configuration, complete."""
 
     def __init__(self, task_id: str, **kwargs: Any) -> None:
-        try:
+        with asserting():
             self.task: Task = find(task_id)
-        except ValueError as error:
-            raise Refused(str(error)) from None
         check(kwargs.get("gym_reset_return_info", True) is True, "gym_reset_return_info is False, but "
               "a reset always returns its info")
         own = {key: value for key, value in kwargs.items() if key not in COMMON and key not in WRAPPERS}
@@ -123,8 +121,9 @@ class EnvSpec:
         fixed = {"version": _PENDULUM} if self.task.env == "pendulum" else {}
         for key, value in fixed.items():
             check(own.pop(key, value) == value, f"{key} is {kwargs.get(key)!r}, but only {value} is possible")
-        self.own = settings(self.task, own)
-        said = _native.describe(self.task.env, self.own)
+        with asserting():
+            self.own = settings(self.task, own)
+            said = _native.describe(self.task.env, self.own)
         self.group: dict[str, Any] = said["groups"][0]
         check(len(said["groups"]) == 1 and self.group["n_agents"] == 1, f"{task_id} has several agents")
         common = {key: kwargs.get(key, default) for key, default in COMMON.items()}
