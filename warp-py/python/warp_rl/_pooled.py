@@ -267,8 +267,9 @@ class Pooled:
     def buffer(self, name: str) -> Any:
         """The memory of all environments in which `name` is shown after every step, a row for each.
 
-        A `Buffer`, or a dictionary of them by group. With `copy=False` it is the memory of the answers themselves;
-        otherwise they are copied into it.
+        A `Buffer`, or a dictionary of them by group. Answers are copied into it. With `copy=False`, or an `output`
+        other than "numpy", it is the memory of the answers themselves: behind a step of some environments its first
+        rows are those of that answer, `info["env_id"]` says whose, and other rows mean nothing.
         """
         arrays = self._pool.buffers()
         if name not in arrays:
