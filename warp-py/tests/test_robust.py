@@ -181,6 +181,18 @@ def test_only_an_arguments_own_fault_is_a_type_error(error):
         assert (raised.value.__cause__ if is_own else raised.value) is error
 
 
+def test_options_that_change_while_they_are_read_are_read_as_they_were():
+    config = {}
+
+    class Busy:
+        def tolist(self):
+            config.update({f"key_{i}": 1 for i in range(50)})
+            return 0.5
+
+    config["success_rate"] = Busy()
+    warp_rl._native.describe("frozen_lake", config)
+
+
 def test_what_could_not_be_made_is_not_closed():
     said = run(
         """
