@@ -91,6 +91,25 @@ def test_what_would_wait_for_ever_is_an_error():
     assert sorted(envs.recv()[4]["env_id"]) == [1, 3]
 
 
+def test_a_step_that_could_not_be_received_sends_nothing():
+    envs = warp_rl.make("CartPole-v1", num_envs=4, batch_size=2, seed=0)
+    envs.reset()
+    own = warp_rl.envpool.make_gymnasium("CartPole-v1", num_envs=4, batch_size=2)
+    own.reset()
+    for call in [
+        lambda: envs.step([0], [3]),
+        lambda: own.step(np.zeros(1, np.int32), np.array([3], np.int32)),
+        lambda: own.reset(np.array([3], np.int32)),
+    ]:
+        with pytest.raises(RuntimeError, match="2 environments are to be received, but only 1 are in flight"):
+            call()
+    for one in (envs, own):
+        assert one._pool.under_way == 0
+        assert (one._pool.get_state()["replica.event"] == envs.get_state()["replica.event"]).all()
+    envs.send([0], [3])
+    assert sorted(envs.step([0], [1])[4]["env_id"]) == [1, 3]
+
+
 def test_reset_lets_all_finish_and_begins_anew():
     envs = warp_rl.make("CartPole-v1", num_envs=9, batch_size=4, seed=2)
     envs.async_reset()
@@ -136,8 +155,9 @@ def test_what_is_under_way_is_not_pickled():
     assert all((envs.get_state()[key] == other.get_state()[key]).all() for key in envs.get_state())
 
 
-def test_two_threads_are_in_order_or_refused():
-    envs = warp_rl.make("CartPole-v1", num_envs=2000, num_threads=1, seed=0)
+@pytest.mark.parametrize("mode", ["next_step", "same_step"])
+def test_two_threads_are_in_order_or_refused(mode):
+    envs = warp_rl.make("CartPole-v1", num_envs=2000, num_threads=1, seed=0, autoreset_mode=mode, max_episode_steps=2)
     envs.reset()
     counts, others = [0, 0], []
 
@@ -156,7 +176,9 @@ def test_two_threads_are_in_order_or_refused():
     [thread.join() for thread in threads]
     assert not others and sum(counts) > 0
     events = envs.get_state()["replica.event"]
-    assert (events == 1 + sum(counts)).all()
+    # Every second step ends an episode, and begins one where that is the same step's work.
+    begun = sum(counts) // 2 if mode == "same_step" else 0
+    assert (events == 1 + sum(counts) + begun).all()
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="threads are looked at in /proc")

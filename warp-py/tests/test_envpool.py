@@ -14,6 +14,23 @@ TASKS = ["CartPole-v1", "Acrobot-v1", "Pendulum-v1", "FrozenLake-v1", "CliffWalk
 TASKS += ["Catch-v0", "NChain-v0"]
 
 
+@pytest.mark.parametrize("wrong", [2**32, -(2**32) + 1, 2**31, np.nan, np.inf, -np.inf, 2.0**32, 1e300])
+@pytest.mark.filterwarnings("error")
+def test_numbers_that_int32_does_not_have_are_refused(wrong):
+    envs = envpool.make_gymnasium("CartPole-v1", num_envs=2)
+    envs.reset()
+    for action, env_id, name in [([0, wrong], None, "action"), ([0, 1], [0, wrong], "env_id")]:
+        with pytest.raises(ValueError, match=f"{name} holds .*, which is out of range"):
+            envs.send(np.array(action), None if env_id is None else np.array(env_id))
+    pendulum = envpool.make_gymnasium("Pendulum-v1")
+    pendulum.reset()
+    with pytest.raises(ValueError, match="action"):
+        pendulum.step(np.array([[1e300]]))
+    envs.step(np.array([0.7, 1.9]), np.array([0, 1], np.float16))
+    envs.step(np.array([0, 1], np.uint64), np.array([1, 0], np.int8))
+    envs.step(np.array([True, False]))
+
+
 def test_gymnasiums_side():
     envs = envpool.make("Taxi-v3", env_type="gym", num_envs=3)
     assert len(envs) == envs.num_envs == 3 and not envs.is_async
@@ -154,12 +171,13 @@ def test_other_refusals():
         envpool.make("CartPole-v1", "torch")
     with pytest.raises(ValueError, match="gym_reset_return_info"):
         envpool.make_gym("CartPole-v1", gym_reset_return_info=False)
-    with pytest.raises(TypeError, match="nope"):
-        envpool.make_gym("CartPole-v1", nope=1)
-    with pytest.raises(TypeError, match="seed is 1.5"):
-        envpool.make_gym("CartPole-v1", seed=1.5)
+    # EnvPool asserts.
+    for error in (TypeError, AssertionError):
+        for arguments, says in [({"nope": 1}, "nope"), ({"seed": 1.5}, "seed is 1.5"), ({"batch_size": None}, "batch_size is None")]:
+            with pytest.raises(error, match=says):
+                envpool.make_gym("CartPole-v1", **arguments)
     envs = envpool.make_gym("CartPole-v1", num_envs=2)
-    with pytest.raises(ValueError, match="options has reset_maks"):
+    with pytest.raises(ValueError, match="options has 'reset_maks'"):
         envs.reset(options={"reset_maks": np.array([True, False])})
     with pytest.raises(ValueError, match="both given"):
         envs.reset(np.array([0]), options={"reset_mask": np.array([True, False])})

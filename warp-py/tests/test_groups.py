@@ -30,6 +30,35 @@ def test_pettingzoos_own(name):
         parallel_seed_test(lambda: warp_rl.make_parallel(name), num_cycles=20)
 
 
+def test_masks_of_several_choices_are_sampled_with():
+    pytest.importorskip("pettingzoo")
+    env = warp_rl.make_parallel("rice_n", seed=0)
+    _, infos = env.reset()
+    for _ in range(3):
+        masks = {agent: infos[agent]["action_mask"] for agent in env.agents}
+        assert all(part.dtype == np.int8 for mask in masks.values() for part in mask)
+        actions = {agent: env.action_space(agent).sample(mask) for agent, mask in masks.items()}
+        for agent, action in actions.items():
+            assert all(mask[choice] for mask, choice in zip(masks[agent], action, strict=True))
+        *_, infos = env.step(actions)
+
+
+def test_what_can_not_be_closed_is_not_called_closed():
+    envs = warp_rl.make_multi("tag_gridworld")
+
+    class Busy:
+        def close(self):
+            raise RuntimeError("busy")
+
+    pool, envs._pool = envs._pool, Busy()
+    with pytest.raises(RuntimeError, match="busy"):
+        envs.close()
+    assert not envs.closed
+    envs._pool = pool
+    envs.close()
+    assert envs.closed
+
+
 def test_who_is_caught_leaves():
     pytest.importorskip("pettingzoo")
     env = warp_rl.make_parallel("tag_gridworld", seed=0, max_episode_steps=5)

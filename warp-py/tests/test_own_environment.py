@@ -60,8 +60,63 @@ def test_flags_of_another_number_are_refused(tmp_path):
             obs, reward, terminated, truncated, info = super().step(actions)
             return obs, reward, terminated[:-1], truncated[:-1], info
 
-    with pytest.raises(ValueError, match="terminated has 3 flags, but there are 4"):
+    with pytest.raises(ValueError, match=r"terminated has shape \(3,\), but \(4,\) is needed"):
         warp_rl.train(env=Short(4, np), out=tmp_path / "run", **KEYS)
+
+
+@pytest.mark.parametrize(
+    ("which", "made", "error", "says"),
+    [
+        ("obs", lambda array: array.T, ValueError, r"obs has shape \(2, 4\), but \(4, 2\) is needed"),
+        ("obs", lambda array: array.reshape(-1), ValueError, r"obs has shape \(8,\), but \(4, 2\) is needed"),
+        ("obs", lambda array: array + 1j, TypeError, "obs has dtype complex.*, but real numbers are needed"),
+        ("reward", lambda array: array.reshape(2, 2), ValueError, r"reward has shape \(2, 2\), but \(4,\) is needed"),
+        ("reward", lambda array: array.sum(), ValueError, r"reward has shape \(\), but \(4,\) is needed"),
+        ("reward", lambda array: array + 1j, TypeError, "reward has dtype complex128, but real numbers are needed"),
+        ("terminated", lambda array: array.reshape(2, 2), ValueError, r"terminated has shape \(2, 2\)"),
+        ("truncated", lambda array: array * 0.5, TypeError, "truncated has dtype float64, but flags are needed"),
+        ("final_obs", lambda array: array[:, :1], ValueError, r"final_obs has shape \(4, 1\), but \(4, 2\) is needed"),
+    ],
+)
+def test_arrays_of_another_shape_or_type_are_refused_by_name(tmp_path, which, made, error, says):
+    class Wrong(Corridor):
+        def step(self, actions):
+            obs, reward, terminated, truncated, info = super().step(actions)
+            named = {"obs": obs, "reward": reward, "terminated": terminated, "truncated": truncated, **info}
+            named[which] = made(named[which])
+            return (*list(named.values())[:4], {"final_obs": named["final_obs"]})
+
+    with pytest.raises(error, match=says):
+        warp_rl.train(env=Wrong(4, np), out=tmp_path / "run", **KEYS)
+
+
+def test_columns_of_rewards_and_flags_are_taken(tmp_path):
+    class Columns(Corridor):
+        def step(self, actions):
+            obs, reward, terminated, truncated, info = super().step(actions)
+            return obs, reward[:, None], terminated[:, None] * 1, truncated[:, None], info
+
+    runs = [warp_rl.train(env=made(4, np), out=tmp_path / made.__name__, total_steps=500) for made in (Corridor, Columns)]
+    assert runs[0].metrics()[-1]["episode_return"] == runs[1].metrics()[-1]["episode_return"]
+
+
+def test_numbers_of_states_are_checked(tmp_path):
+    class Numbers(Corridor):
+        single_observation_space = spaces.Discrete(3)
+
+        def _obs(self):
+            return np.full(self.num_envs, -1)
+
+    with pytest.raises(ValueError, match="obs holds numbers from -1 to -1, but there are 3 states"):
+        warp_rl.train(env=Numbers(4, np), out=tmp_path / "run", **KEYS)
+
+
+@pytest.mark.parametrize("mode", ["NextStep", "next_step", AutoresetMode.NEXT_STEP])
+def test_modes_may_be_named(tmp_path, mode):
+    env = Corridor(4, np)
+    env.metadata = {"autoreset_mode": mode}
+    with pytest.raises(ValueError, match="autoreset_mode of env is 'next_step'"):
+        warp_rl.train(env=env, out=tmp_path / "run", **KEYS)
 
 
 @pytest.mark.parametrize("name", ["numpy", "torch", "jax.numpy", "cupy"])

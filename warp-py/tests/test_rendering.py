@@ -45,6 +45,25 @@ def test_each_environment_has_its_picture():
     assert warp_rl.make("CartPole-v1").render() is None
 
 
+def test_pictures_know_what_was_done_however_it_was_said():
+    made = lambda **form: warp_rl.make("CartPole-v1", num_envs=3, seed=0, render_mode="rgb_array", **form)  # noqa: E731
+    envs, other = made(), made()
+    for one in (envs, other):
+        one.reset()
+    envs.step([], [])
+    envs.step([1, 0], np.array([2, 0], np.uint64))
+    other.send([1, 0], [2, 0])
+    other.recv()
+    assert all((one == two).all() for one, two in zip(envs.render(), other.render(), strict=True))
+    acts = envs._painter._acts
+    assert acts[[0, 2], 0].tolist() == [0, 1] and np.isnan(acts[1])
+    later = made(batch_size=2)
+    later.async_reset()
+    first = later.recv()[4]["env_id"]
+    later.send([0, 1])
+    assert later._painter._acts[first, 0].tolist() == [0, 1]
+
+
 def test_wrappers_of_gymnasium_take_pictures(tmp_path):
     envs = warp_rl.make("FrozenLake-v1", num_envs=2, seed=0, render_mode="rgb_array")
     from gymnasium.wrappers.vector import HumanRendering

@@ -153,6 +153,46 @@ def test_random_misuse_is_refused_and_never_fatal():
         envs.reset(seed=0)
 
 
+class Unreadable:
+    """An argument whose reading raises an error."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def __array__(self, *_, **__):
+        raise self.error
+
+    def tolist(self):
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), MemoryError("none left"), ZeroDivisionError("of the argument")])
+def test_only_an_arguments_own_fault_is_a_type_error(error):
+    envs = warp_rl.make("CartPole-v1", num_envs=2, seed=0)
+    envs.reset()
+    is_own = isinstance(error, ZeroDivisionError)
+    for call in [
+        lambda: envs.step(Unreadable(error)),
+        lambda: envs.step(np.zeros(2, int), Unreadable(error)),
+        lambda: warp_rl.make("FrozenLake-v1", success_rate=Unreadable(error)),
+    ]:
+        with pytest.raises(TypeError if is_own else type(error)) as raised:
+            call()
+        assert (raised.value.__cause__ if is_own else raised.value) is error
+
+
+def test_options_that_change_while_they_are_read_are_read_as_they_were():
+    config = {}
+
+    class Busy:
+        def tolist(self):
+            config.update({f"key_{i}": 1 for i in range(50)})
+            return 0.5
+
+    config["success_rate"] = Busy()
+    warp_rl._native.describe("frozen_lake", config)
+
+
 def test_what_could_not_be_made_is_not_closed():
     said = run(
         """

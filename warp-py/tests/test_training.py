@@ -53,11 +53,52 @@ def test_a_callback_stops_a_run_and_its_errors_are_raised(tmp_path):
         warp_rl.train("cartpole", callbacks=fails, out=tmp_path / "broken", **KEYS)
 
 
+def test_observations_of_another_shape_are_refused(tmp_path):
+    policy = warp_rl.Policy.load(warp_rl.train("cartpole", out=tmp_path / "run", total_steps=500).path)
+    for shape in [(4, 2), (2, 2), (8,), (2, 4, 1), (0,), ()]:
+        with pytest.raises(ValueError, match=r"obs has shape \(.*but its last dimensions must be \(4,\)"):
+            policy.act(np.zeros(shape))
+    for obs in [np.zeros(4, complex), np.array(["a"] * 4), np.array([None] * 4)]:
+        with pytest.raises(TypeError, match="obs has dtype .*, but real numbers are needed"):
+            policy.act(obs)
+    for shape in [(), (3,), (1,), (0,), (2, 3), (1, 1)]:
+        assert np.shape(policy.act(np.zeros((*shape, 4)))) == shape
+
+
+def test_actions_have_the_dimensions_that_environments_take(tmp_path):
+    run = warp_rl.train("covid19", out=tmp_path / "run", total_steps=500, env__episode_length=30, num_envs=1)
+    policy = warp_rl.Policy.load(run.path)
+    envs = warp_rl.make_multi("covid19", num_envs=3, seed=0, **policy.env_config)
+    obs, info = envs.reset()
+    masks = info["action_mask"]
+    for _ in range(3):
+        actions = {g: policy.act(obs[g], group=g, mask=masks.get(g)) for g in obs}
+        assert all(actions[g].shape == envs.action_space[g].shape for g in obs)
+        obs, *_, info = envs.step(actions)
+        masks = info["action_mask"]
+    [group, *_] = masks
+    one = policy.act(obs[group][1, 0], group=group, mask=masks[group][1, 0])
+    assert one == policy.act(obs[group], group=group, mask=masks[group])[1, 0]
+    with pytest.raises(ValueError, match="mask has shape"):
+        policy.act(obs[group], group=group, mask=masks[group][:2])
+
+
+def test_pictures_are_observations(tmp_path):
+    run = warp_rl.train("catch", out=tmp_path / "run", total_steps=500)
+    policy = warp_rl.Policy.load(run.path)
+    obs, _ = warp_rl.make("Catch-v0", num_envs=3, seed=0).reset()
+    flat = obs.reshape(3, -1)
+    assert (policy.act(obs) == policy.act(flat)).all() and policy.act(obs[0]) == policy.act(flat[0])
+    with pytest.raises(ValueError, match="or .* where they are flat"):
+        policy.act(obs.swapaxes(1, 2))
+
+
 def test_numbers_are_shown_one_hot(tmp_path):
     keys = {"num_envs": 16, "total_steps": 10_000, "env__is_slippery": False}
     run = warp_rl.train("frozen_lake", out=tmp_path / "lake", **keys)
     policy = warp_rl.Policy.load(run.path)
     assert policy.act(np.array([0, 1, 14])).shape == (3,) and policy.act(0) in range(4)
+    assert policy.act(np.zeros((2, 3), int)).shape == (2, 3)
     with pytest.raises(ValueError, match="16 states"):
         policy.act(np.array([16]))
 

@@ -462,3 +462,28 @@ def test_a_hand_that_there_is_not_is_refused():
         envs.set_state({"dealer_sum": [5, -1_000_000]})
     envs.set_state({"player_sum": [12, 31]})
     envs.set_state(envs.get_state())
+
+
+def test_the_mask_of_a_reset_stays_what_it_was():
+    envs = warp_rl.make("CartPole-v1", num_envs=3, seed=0)
+    envs.reset()
+    mask = np.array([True, False, True])
+    _, info = envs.reset(options={"reset_mask": mask})
+    mask[:] = False
+    assert info["_elapsed_step"].tolist() == info["_env_id"].tolist() == [True, False, True]
+
+
+def test_options_of_a_reset_that_are_unknown_are_refused():
+    for envs in (warp_rl.make("CartPole-v1"), warp_rl.make_multi("tag_gridworld"), warp_rl.envpool.make_gym("CartPole-v1")):
+        with pytest.raises(ValueError, match="options has 'low', 'high', but only 'reset_mask' is possible"):
+            envs.reset(options={"low": 0, "high": 1})
+        envs.reset(options={})
+
+
+@pytest.mark.parametrize(
+    "config", [{"map_name": "x" * 900}, {"success_rate": [1] * 900}, {"success_rate": 10**900}, {"reward_schedule": [2] * 900}]
+)
+def test_long_values_are_shortened_in_errors(config):
+    with pytest.raises(ValueError, match=r"\.\.\.") as refused:
+        warp_rl.make("FrozenLake-v1", **config)
+    assert len(str(refused.value)) < 300

@@ -36,6 +36,23 @@ def test_a_compiled_step_is_a_step(task, make):
         assert_same(plain.step(action), answer)
 
 
+def test_a_step_of_too_few_sends_nothing():
+    envs = warp_rl.envpool.make_gymnasium("CartPole-v1", num_envs=4)
+    handle, _, _, step = envs.xla()
+    with pytest.raises(Exception, match="3 environments were sent, but a program receives 4"):
+        step(handle, np.zeros(3, np.int32), np.arange(3, dtype=np.int32))
+    assert envs._pool.under_way == 0 and (envs._pool.get_state()["replica.event"] == 0).all()
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf, 1e30])
+def test_numbers_that_int32_does_not_have_are_refused(wrong):
+    envs = envpool.make_gymnasium("CartPole-v1", num_envs=2)
+    envs.reset()
+    handle, _, _, step = envs.xla()
+    with pytest.raises(Exception, match="actions hold -1"):
+        jax.block_until_ready(jax.jit(step)(handle, jnp.array([0.0, wrong])))
+
+
 def assert_same(plain, compiled):
     assert type(plain) is type(compiled)
     here, there = jax.tree.flatten(plain), jax.tree.flatten(compiled)

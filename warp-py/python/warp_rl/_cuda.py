@@ -115,7 +115,8 @@ class OnGpu(Pooled):
         """Begins an episode in every environment, or where the mask is true."""
         mask = mask_of(options)
         seeds = None if seed is None else _seeds.of_each(seed, self.num_envs)
-        chosen = None if mask is None else np.flatnonzero(checked_mask(mask, self.num_envs))
+        mask = None if mask is None else checked_mask(mask, self.num_envs)
+        chosen = None if mask is None else np.flatnonzero(mask)
         self._pool.in_flight = False
 
         def begin() -> None:
@@ -179,6 +180,7 @@ class OnGpu(Pooled):
         """Starts a step of all environments, or of those of `env_id`; `recv` gives its answer."""
         self._check_idle()
         self._ordered(lambda: self._pool.step(actions, env_id))
+        self._note(actions, env_id)
         self._sent, self._pool.in_flight = env_id, True
 
     def async_reset(self, env_id: Any = None) -> None:

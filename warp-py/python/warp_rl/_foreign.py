@@ -5,12 +5,15 @@ Learned from on the processor, they have NumPy's arrays on either side; on a GPU
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
+
+from ._pooled import mode_of
 
 #: How many are made of a function where nothing is said.
 _MANY = 64
@@ -138,7 +141,7 @@ class Foreign:
 
 def resets(env: Any) -> bool:
     """Whether somebody has to begin episodes in it; ValueError if they begin a step too late."""
-    mode = (getattr(env, "metadata", None) or {}).get("autoreset_mode", AutoresetMode.SAME_STEP)
+    mode = mode_of((getattr(env, "metadata", None) or {}).get("autoreset_mode", AutoresetMode.SAME_STEP))
     if mode is AutoresetMode.NEXT_STEP:
         raise ValueError("autoreset_mode of env is 'next_step', but 'same_step' or 'disabled' is needed")
     return mode is AutoresetMode.DISABLED
@@ -188,7 +191,9 @@ class Stepped:
 
     def __init__(self, env: Any, observation: dict[str, Any]) -> None:
         self._env = env
+        self._num_envs = int(env.num_envs)
         self._one_hot = observation["n"] if observation["kind"] == "discrete" else 0
+        self._item = () if self._one_hot else tuple(observation["shape"])
         self._resets = resets(env)
         self._theirs: Callable[[np.ndarray], Any] = lambda given: given
 
@@ -197,20 +202,21 @@ class Stepped:
         answer = self._env.reset(seed=seed)
         obs = answer[0] if isinstance(answer, tuple) else answer
         self._theirs = like(obs)
-        return self._shown(obs)
+        return self._shown(obs, "obs")
 
     def step(self, actions: np.ndarray) -> list[Any]:
         """Observations, rewards, two flags, and the last observations where an episode ended, if one did."""
         obs, reward, terminated, truncated, *rest = self._env.step(self._theirs(actions))
-        over = self._flags(terminated, "terminated")
-        cut = self._flags(truncated, "truncated") & ~over
+        over = self._each(terminated, "terminated", "biu") != 0
+        cut = (self._each(truncated, "truncated", "biu") != 0) & ~over
         ended, last = over | cut, None
-        shown = self._shown(obs)
+        shown = self._shown(obs, "obs")
         if ended.any():
             last = shown.copy() if self._resets else self._last(rest[0] if rest else {}, shown, ended, cut)
         if self._resets and ended.any():
-            shown = self._shown(self._env.reset(options={"reset_mask": ended})[0])
-        return [shown, self._reals(reward), over, cut, last]
+            shown = self._shown(self._env.reset(options={"reset_mask": ended})[0], "obs")
+        rewards = self._each(reward, "reward", "biuf")
+        return [shown, np.ascontiguousarray(rewards, np.float32), over, cut, last]
 
     def _last(self, info: dict[str, Any], shown: np.ndarray, ended: np.ndarray, cut: np.ndarray) -> np.ndarray:
         if "final_obs" not in info:
@@ -220,23 +226,49 @@ class Stepped:
             return shown
         last = info["final_obs"]
         if getattr(last, "dtype", None) != object:
-            return self._shown(last)
-        dense = shown.copy()
+            return self._shown(last, "final_obs")
+        dense, each = shown.copy(), self._each(last, "final_obs", "O")
         rows = np.flatnonzero(ended)
-        dense[rows] = self._shown(np.stack([np.asarray(last[i]) for i in rows])).reshape(len(rows), -1)
+        dense[rows] = self._shown(np.stack([np.asarray(each[i]) for i in rows]), "final_obs", len(rows))
         return dense
 
-    def _shown(self, obs: Any) -> np.ndarray:
-        seen = as_numpy(obs)
+    def _shown(self, obs: Any, name: str, rows: int | None = None) -> np.ndarray:
+        """Observations as rows of float32: of all environments, or of so many."""
+        seen, n = as_numpy(obs), self._num_envs if rows is None else rows
         if self._one_hot:
-            seen = np.eye(self._one_hot, dtype=np.float32)[seen.reshape(-1)]
-        return np.ascontiguousarray(seen.reshape(len(seen), -1), np.float32)
+            return np.eye(self._one_hot, dtype=np.float32)[self._numbers(seen, name, n)]
+        width = math.prod(self._item)
+        flat = [(n, width), (n,)] if width == 1 else [(n, width)]
+        if seen.shape not in [(n, *self._item), *flat]:
+            raise ValueError(f"{name} has shape {seen.shape}, but {(n, *self._item)} is needed")
+        _check_kind(seen, name, "biuf")
+        return np.ascontiguousarray(seen.reshape(n, width), np.float32)
 
-    def _reals(self, values: Any) -> np.ndarray:
-        return np.ascontiguousarray(as_numpy(values).reshape(-1), np.float32)
+    def _numbers(self, seen: np.ndarray, name: str, n: int) -> np.ndarray:
+        """Observations that are numbers of states."""
+        numbers = _of_each(seen, name, n, "iu")
+        if n and not (0 <= numbers.min() and numbers.max() < self._one_hot):
+            least, most = numbers.min(), numbers.max()
+            raise ValueError(f"{name} holds numbers from {least} to {most}, but there are {self._one_hot} states")
+        return numbers
 
-    def _flags(self, values: Any, name: str) -> np.ndarray:
-        flags = as_numpy(values)
-        if flags.size != self._env.num_envs:
-            raise ValueError(f"{name} has {flags.size} flags, but there are {self._env.num_envs} environments")
-        return np.ascontiguousarray(flags.reshape(-1) != 0)
+    def _each(self, values: Any, name: str, kinds: str) -> np.ndarray:
+        """A number for each environment."""
+        return _of_each(as_numpy(values), name, self._num_envs, kinds)
+
+
+#: What kinds of NumPy's types are called.
+_KINDS = {"biuf": "real numbers", "biu": "flags", "iu": "integers", "O": "objects"}
+
+
+def _check_kind(array: np.ndarray, name: str, kinds: str) -> None:
+    if array.dtype.kind not in kinds:
+        raise TypeError(f"{name} has dtype {array.dtype}, but {_KINDS[kinds]} are needed")
+
+
+def _of_each(array: np.ndarray, name: str, n: int, kinds: str) -> np.ndarray:
+    """An array `[n]` or `[n, 1]` of these kinds, as `[n]`."""
+    if array.shape not in ((n,), (n, 1)):
+        raise ValueError(f"{name} has shape {array.shape}, but ({n},) is needed")
+    _check_kind(array, name, kinds)
+    return np.ascontiguousarray(array.reshape(n))

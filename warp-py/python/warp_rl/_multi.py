@@ -64,8 +64,8 @@ class MultiVectorEnv(Pooled):
 
     def close(self) -> None:
         """Lets go of the environments."""
-        self.closed = True
         self._pool.close()
+        self.closed = True
 
     def __repr__(self) -> str:
         groups = ", ".join(f"{n} {name}" for name, n in self.groups.items())

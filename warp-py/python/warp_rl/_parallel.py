@@ -19,7 +19,7 @@ class ParallelEnv(Pickled, PettingZooEnv):
     """Agents `<group>_<i>` act at once. One that is done leaves, and all leave at the end.
 
     Agents with masked choices observe `{"observation", "action_mask"}`; where an action has several choices,
-    the mask is in their info instead, one after another.
+    their masks are in their info instead, as `action_space(agent).sample(mask)` takes them.
     """
 
     def __init__(
@@ -142,8 +142,13 @@ class ParallelEnv(Pickled, PettingZooEnv):
         for agent in agents:
             group, i = self._places[agent]
             if group in masks and not isinstance(self.observation_spaces[agent], spaces.Dict):
-                infos[agent]["action_mask"] = masks[group][0, i]
+                infos[agent]["action_mask"] = self._of_choices(group, masks[group][0, i])
         return infos
+
+    def _of_choices(self, group: str, mask: np.ndarray) -> tuple[np.ndarray, ...]:
+        """The mask of each choice of an action."""
+        sizes = self._actions[group].nvec  # type: ignore[attr-defined]
+        return tuple(np.split(mask, np.cumsum(sizes)[:-1]))
 
     def state(self) -> np.ndarray:
         """What a centralised critic sees; else what all agents see, one after another."""

@@ -30,16 +30,19 @@ def mode_of(autoreset_mode: str | AutoresetMode) -> AutoresetMode:
 
 
 def mask_of(options: dict[str, Any] | None) -> Any:
-    """`options["reset_mask"]`, or None; TypeError for what is no dictionary."""
+    """`options["reset_mask"]`, or None; TypeError for what is no dictionary, ValueError for other keys."""
     if options is None:
         return None
     if not isinstance(options, Mapping):
         raise TypeError(f"options is {shown(options)}, but a dictionary is needed")
+    unknown = [key for key in options if key != "reset_mask"]
+    if unknown:
+        raise ValueError(f"options has {', '.join(map(shown, unknown))}, but only 'reset_mask' is possible")
     return options.get("reset_mask")
 
 
 def checked_mask(mask: Any, num_envs: int) -> np.ndarray:
-    """`options["reset_mask"]`; else TypeError or ValueError, as Gymnasium has them."""
+    """A copy of `options["reset_mask"]`; else TypeError or ValueError, as Gymnasium has them."""
     name = "options['reset_mask']"
     if not isinstance(mask, np.ndarray):
         raise TypeError(f"{name} is {shown(mask)}, but a NumPy array is needed")
@@ -49,7 +52,8 @@ def checked_mask(mask: Any, num_envs: int) -> np.ndarray:
         raise ValueError(f"{name} has shape {mask.shape}, but ({num_envs},) is needed")
     if not mask.any():
         raise ValueError(f"{name} is false everywhere, but at least one environment must be reset")
-    return mask
+    # The caller may go on with its own, while the answer keeps this one.
+    return mask.copy()
 
 
 class Pickled:
@@ -81,6 +85,10 @@ class Pickled:
         self.__init__(*given, **named)  # type: ignore[misc]
         vars(self).update(saved["held"])
         self._pool.set_state(saved["state"])
+
+
+#: What environments hold that lives in memory of the native module's, and is not pickled.
+_MADE_ANEW = ("_pool", "_painter", "_shown", "_views", "_buffers", "_every")
 
 
 class Pooled:
@@ -215,8 +223,8 @@ class Pooled:
         return self._answered(self._pool.recv())
 
     def _answered(self, answer: Any) -> Any:
-        if self._pool.ended and self._mode is AutoresetMode.SAME_STEP:
-            self._add_final(answer[2] | answer[3], *self._pool.last(), answer[4])
+        if "final_obs" in answer[4]:
+            self._add_final(answer[2] | answer[3], answer[4]["final_obs"], answer[4]["final_info"], answer[4])
         if self._shown is None and not self._views:
             return answer
         obs, reward, terminated, truncated, info = answer
@@ -227,8 +235,8 @@ class Pooled:
         if self._shown is None and not self._views:
             return answer
         obs, info = answer
-        arrays = self._pool.buffers()
-        nothing = {key: of_each(arrays[key], np.zeros_like) for key in ("reward", "terminated", "truncated")}
+        kept = self._shown or {}
+        nothing = {key: of_each(kept[key], np.zeros_like) for key in ("reward", "terminated", "truncated") if key in kept}
         told = self._show({**info, "obs": obs, **nothing})
         return told["obs"], {key: told[key] for key in info}
 
@@ -259,8 +267,9 @@ class Pooled:
     def buffer(self, name: str) -> Any:
         """The memory of all environments in which `name` is shown after every step, a row for each.
 
-        A `Buffer`, or a dictionary of them by group. With `copy=False` it is the memory of the answers themselves;
-        otherwise they are copied into it.
+        A `Buffer`, or a dictionary of them by group. Answers are copied into it. With `copy=False`, or an `output`
+        other than "numpy", it is the memory of the answers themselves: behind a step of some environments its first
+        rows are those of that answer, `info["env_id"]` says whose, and other rows mean nothing.
         """
         arrays = self._pool.buffers()
         if name not in arrays:
@@ -313,15 +322,21 @@ class Pooled:
         """Puts back what `get_state` gave, or some of its arrays, into all environments or `env_id`."""
         if not isinstance(state, Mapping) or not all(isinstance(name, str) for name in state):
             raise TypeError(f"state is {shown(state)}, but a dictionary of arrays by name is needed")
-        self._pool.set_state(dict(state), env_id)
+        with np.errstate(over="ignore"):  # What is infinite is refused.
+            self._pool.set_state(dict(state), env_id)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"arguments": self._arguments, "state": self.get_state()}
+        held = {key: value for key, value in vars(self).items() if key not in _MADE_ANEW}
+        return {"held": held, "state": self.get_state(), "going_on": getattr(self._pool, "going_on", None)}
 
     def __setstate__(self, saved: dict[str, Any]) -> None:
-        arguments = dict(saved["arguments"])
-        self.__init__(arguments.pop("task_id"), seed=0, **arguments)  # type: ignore[misc]
+        arguments = dict(saved["held"]["_arguments"])
+        # Whatever a class that is derived from this one is made with, it is held.
+        Pooled.__init__(self, arguments.pop("task_id"), seed=0, **arguments)
+        vars(self).update(saved["held"])
         self.set_state(saved["state"])
+        if saved["going_on"] is not None:
+            self._pool.going_on = saved["going_on"]
 
     def __len__(self) -> int:
         return self.num_envs

@@ -33,7 +33,7 @@ class Painter:
 
     def note(self, actions: Any, env_id: Any = None) -> None:
         """Remembers what all environments, or those of `env_id`, did last."""
-        ids = np.arange(self._num_envs) if env_id is None else np.asarray(env_id)
+        ids = np.arange(self._num_envs) if env_id is None else as_numpy(env_id).astype(np.intp)
         rows = as_numpy(actions).reshape(len(ids), -1) if len(ids) else np.zeros((0, 1))
         if self._acts is None or self._acts.shape[1] != rows.shape[1]:
             self._acts = np.full((self._num_envs, rows.shape[1]), np.nan)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 import time
@@ -175,43 +176,66 @@ class Policy:
         seed: int = 0,
         step: int = 0,
     ) -> Any:
-        """Actions for observations `[rows, ...]`, or the action for one.
+        """Actions for observations, with the same dimensions before those of one: `[envs, agents]` for
+        `[envs, agents, width]`, as `make_multi` takes them, or the action for one. Masks have these dimensions, too.
 
+        Observations have the shape of one or are flat, `[width]` or `[n, width]`.
         Numbers are shown one-hot, as the policy has learned from them. Actions are the likeliest, or drawn as
         `seed` and `step` say. A group is named where there are several, and
         an agent in it, counted from 0, where policies act for agents of one group.
+
+        Raises ValueError for observations of another shape, TypeError for what are no real numbers.
         """
         if group is None:
             if len(self._groups) > 1:
                 raise ValueError(f"group is None, but must be one of {', '.join(self._groups)}")
             group = next(iter(self._groups))
-        width = self._native.width(group)
-        seen = np.asarray(obs)
-        if seen.dtype.kind in "iu" and self._shows_number(group):
-            if seen.size and not (0 <= seen.min() and seen.max() < width):
-                raise ValueError(f"obs holds numbers from {seen.min()} to {seen.max()}, but there are {width} states")
-            seen = np.eye(width, dtype=np.float32)[seen]
-            lone = np.asarray(obs).ndim == 0
-        else:
-            lone = seen.size == width and (seen.ndim == 1 or seen.shape == self._shape(group))
-        with np.errstate(over="ignore"):  # What is infinite is refused.
-            rows = seen.astype(np.float32).reshape(-1, width) if seen.size % width == 0 else seen
+        rows, leading = self._rows(group, obs)
         actions = self._native.act(
             group,
             rows,
             agent=None if agent is None else count("agent", agent, 0),
-            # Flags are as good as 0 and 1.
-            mask=None if mask is None else np.asarray(mask) * 1,
+            mask=None if mask is None else self._rows_of_mask(group, mask, leading),
             greedy=greedy,
             seed=count("seed", seed, 0, 2**64 - 1),
             step=count("step", step, 0, 2**32 - 1),
         )
-        return actions[0] if lone else actions
+        # The action for one is a number where there is only one.
+        return actions.reshape(leading + _shape(self._groups[group]["action"]))[()]
 
-    def _shape(self, group: str) -> tuple[int, ...]:
-        return tuple(self._groups[group]["observation"].get("shape", ()))
+    def _rows(self, group: str, obs: Any) -> tuple[np.ndarray, tuple[int, ...]]:
+        """Observations, flat, one after another, and the dimensions before those of one."""
+        width = self._native.width(group)
+        seen = np.asarray(obs)
+        if seen.dtype.kind not in "biuf":
+            raise TypeError(f"obs has dtype {seen.dtype}, but real numbers are needed")
+        if seen.dtype.kind in "iu" and self._shows_number(group):
+            if seen.size and not (0 <= seen.min() and seen.max() < width):
+                raise ValueError(f"obs holds numbers from {seen.min()} to {seen.max()}, but there are {width} states")
+            return np.eye(width, dtype=np.float32)[seen.reshape(-1)], seen.shape
+        item = _shape(self._groups[group]["observation"]) or (width,)
+        is_whole = seen.shape[-len(item) :] == item
+        if not is_whole and not (seen.ndim in (1, 2) and seen.shape[-1] == width):
+            flat = "" if item == (width,) else f", or {(width,)} where they are flat"
+            raise ValueError(f"obs has shape {seen.shape}, but its last dimensions must be {item}{flat}")
+        leading = seen.shape[: -len(item) if is_whole else -1]
+        with np.errstate(over="ignore"):  # What is infinite is refused.
+            return seen.astype(np.float32).reshape(-1, width), leading
+
+    def _rows_of_mask(self, group: str, mask: Any, leading: tuple[int, ...]) -> np.ndarray:
+        # Flags are as good as 0 and 1.
+        flags = np.asarray(mask) * 1
+        rows, width = math.prod(leading), self._groups[group]["mask_width"]
+        if flags.shape not in ((*leading, width), (rows, width)):
+            raise ValueError(f"mask has shape {flags.shape}, but {(*leading, width)} is needed")
+        return flags.reshape(rows, width)
 
     def _shows_number(self, group: str) -> bool:
         said = self._groups[group]["observation"]
         parts = [part for key, part in said.get("parts", {}).items() if key != "action_mask"]
         return said["kind"] == "discrete" or [part["kind"] for part in parts] == ["discrete"]
+
+
+def _shape(space: dict[str, Any]) -> tuple[int, ...]:
+    """The shape of one element of a described space; empty where that is a number, or has parts."""
+    return (len(space["sizes"]),) if space["kind"] == "multi_discrete" else tuple(space.get("shape", ()))

@@ -57,10 +57,27 @@ class VectorEnv(Pooled, gymnasium.vector.VectorEnv):
 
     def step(self, actions: Any, env_id: Any = None) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Moves every environment, or those of `env_id`, whose rows the answer has in that order."""
+        if self._painter is None:
+            return super().step(actions, env_id)
+        ids = self._addressed(env_id)
         answer = super().step(actions, env_id)
-        if self._painter is not None:
-            self._painter.note(actions, env_id)
+        self._painter.note(actions, ids)
         return answer
+
+    def send(self, actions: Any, env_id: Any = None) -> None:
+        """Sends environments off with their actions: those of `env_id`, or of the last `recv`, or all.
+
+        Raises RuntimeError or ValueError for one that is under way.
+        """
+        if self._painter is None:
+            return super().send(actions, env_id)
+        ids = self._addressed(env_id)
+        super().send(actions, env_id)
+        self._painter.note(actions, ids)
+
+    def _addressed(self, env_id: Any) -> Any:
+        """The environments that actions are of; none for all."""
+        return self._pool.going_on if env_id is None else env_id
 
     def _add_final(self, ended: Any, obs: Any, last: dict[str, Any], info: dict[str, Any]) -> None:
         """Gymnasium's `final_obs` and `final_info`: what was seen where an episode has ended."""
@@ -92,10 +109,3 @@ class VectorEnv(Pooled, gymnasium.vector.VectorEnv):
     def close_extras(self, **_: Any) -> None:
         """Lets go of the environments."""
         self._pool.close()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "spec": self.spec}
-
-    def __setstate__(self, saved: dict[str, Any]) -> None:
-        super().__setstate__(saved)
-        self.spec = saved["spec"]

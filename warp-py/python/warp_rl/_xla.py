@@ -79,6 +79,16 @@ def _apart(handle: Any, arrays: Any) -> Any:
     return jax.lax.platform_dependent(handle, *arrays, cpu=lambda _, *arrays: arrays, default=chosen)
 
 
+def as_int32(array: jax.Array) -> jax.Array:
+    """Numbers as int32, rounded towards 0; -1, which no environment takes, for those that int32 does not have."""
+    if array.dtype == np.int32:
+        return array
+    made = array.astype(np.int32)
+    # Infinite ones are not smaller, and what is not a number is not either.
+    fits = jnp.abs(array) < 2.0**31 if array.dtype.kind == "f" else made.astype(array.dtype) == array
+    return jnp.where(fits, made, -1)
+
+
 def functions(envs: CudaVectorEnv) -> tuple[Any, Any, Any, Any]:
     """A handle, `recv(handle)`, `send(handle, actions)` and `step(handle, actions)` of environments on a GPU."""
     shown, wide = {}, set()
@@ -98,7 +108,7 @@ def functions(envs: CudaVectorEnv) -> tuple[Any, Any, Any, Any]:
             raise ValueError(f"actions has shape {given.shape}, but {wanted} is needed")
         if discrete and given.dtype.kind not in "iu":
             raise TypeError(f"actions has dtype {given.dtype}, but integers are needed")
-        return given.astype(np.int32 if discrete else np.float32)
+        return as_int32(given) if discrete else given.astype(np.float32)
 
     def answer(handle: Any, named: dict[str, Any]) -> tuple[Any, Any]:
         named = {name: array[..., 0] if name in wide else array for name, array in named.items()}

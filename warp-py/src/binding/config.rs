@@ -1,5 +1,7 @@
 //! Configurations: a dictionary of Python's as a table of TOML.
 
+use super::numbers::unreadable;
+use super::shortened;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
@@ -15,8 +17,9 @@ pub(super) fn table(config: &Bound<'_, PyDict>) -> PyResult<Table> {
 
 fn table_at(config: &Bound<'_, PyDict>, depth: usize) -> PyResult<Table> {
     let mut table = Table::new();
-    for (key, value) in config {
-        let key: String = key.extract()?;
+    // A list of its own: what reads a value may change the dictionary.
+    for item in config.items() {
+        let (key, value): (String, Bound<'_, PyAny>) = item.extract()?;
         if !value.is_none() {
             let value = value_of(&key, &value, depth)?;
             table.insert(key, value);
@@ -36,6 +39,7 @@ fn value_of(key: &str, value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Value
     }
     if value.is_instance_of::<PyInt>() {
         let number = value.extract().map_err(|_| {
+            let value = shortened(&value.to_string());
             PyValueError::new_err(format!("{key} is {value}, but whole numbers have 64 bits here"))
         })?;
         return Ok(Value::Integer(number));
@@ -50,14 +54,16 @@ fn value_of(key: &str, value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Value
         return Ok(Value::Table(table_at(inner, depth + 1)?));
     }
     // Arrays and scalars of NumPy's, and of whoever is like them.
-    if let Ok(plain) = value.call_method0("tolist") {
-        return value_of(key, &plain, depth + 1);
+    let unread = |error| unreadable(key, value, "as a list", error);
+    if let Some(tolist) = value.getattr_opt("tolist")? {
+        return value_of(key, &tolist.call0().map_err(unread)?, depth + 1);
     }
-    if let Ok(items) = value.try_iter() {
-        let items =
-            items.map(|item| value_of(key, &item?, depth + 1)).collect::<PyResult<Vec<_>>>()?;
-        return Ok(Value::Array(items));
+    if !value.hasattr("__iter__")? && !value.hasattr("__getitem__")? {
+        let kind = value.get_type();
+        let reason = format!("{key} is of {kind}, which a configuration can't contain");
+        return Err(PyTypeError::new_err(reason));
     }
-    let kind = value.get_type();
-    Err(PyTypeError::new_err(format!("{key} is of {kind}, which a configuration can't contain")))
+    let items = value.try_iter().map_err(unread)?;
+    let items = items.map(|item| value_of(key, &item.map_err(unread)?, depth + 1));
+    Ok(Value::Array(items.collect::<PyResult<_>>()?))
 }

@@ -87,9 +87,7 @@ impl Engine {
         batch: &mut Batch,
     ) -> PyResult<()> {
         match self {
-            Engine::Direct { sent, .. } if sent.ids.is_empty() => {
-                Err(PyRuntimeError::new_err("no environment is in flight: send some first"))
-            }
+            Engine::Direct { sent, .. } if sent.ids.is_empty() => Err(none_in_flight()),
             Engine::Direct { replicas, sent } => {
                 *orders = std::mem::take(sent);
                 advance(py, replicas, orders, batch)
@@ -110,6 +108,18 @@ impl Engine {
         match self {
             Engine::Direct { sent, .. } => sent.ids.len(),
             Engine::Queue(queue) => queue.under_way(),
+        }
+    }
+
+    /// Says whether `rows` replicas, or any where they are moved directly, can be received once `more` are sent.
+    pub(super) fn check_enough(&self, rows: usize, more: usize) -> PyResult<()> {
+        let under_way = self.under_way() + more;
+        match self {
+            Engine::Direct { .. } if under_way == 0 => Err(none_in_flight()),
+            Engine::Queue(_) if under_way < rows => {
+                Err(raised(Error::TooFewUnderWay { wanted: rows, under_way }))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -150,6 +160,10 @@ pub(super) fn advance(
 ) -> PyResult<()> {
     let step = AssertUnwindSafe(|| replicas.step(orders, batch));
     py.detach(|| catch_unwind(step)).unwrap_or(Err(Error::Panicked)).map_err(raised)
+}
+
+fn none_in_flight() -> PyErr {
+    PyRuntimeError::new_err("no environment is in flight: send some first")
 }
 
 /// Adds orders to others.

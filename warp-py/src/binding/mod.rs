@@ -30,9 +30,26 @@ use pyo3::PyErr;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
+/// Letters of a value in an error at most, as `_checks.py` has them.
+const WIDEST: usize = 200;
+
+/// A value in an error, no longer than is of use.
+fn shortened(value: &str) -> String {
+    match value.char_indices().nth(WIDEST) {
+        Some((end, _)) => format!("{}...", &value[..end]),
+        None => value.to_string(),
+    }
+}
+
 /// An error of the framework as Python's.
-fn raised(error: warp_func::Error) -> PyErr {
+fn raised(mut error: warp_func::Error) -> PyErr {
+    use warp_core::Error as Core;
     use warp_func::Error;
+    if let Error::Core(Core::WrongType { value, .. } | Core::InvalidValue { value, .. })
+    | Error::InvalidOption { value, .. } = &mut error
+    {
+        *value = shortened(value);
+    }
     match error {
         Error::UnderWay { .. } | Error::TooFewUnderWay { .. } | Error::Panicked => {
             PyRuntimeError::new_err(error.to_string())

@@ -2,7 +2,7 @@
 
 use numpy::PyUntypedArrayMethods;
 use numpy::{Element, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArray};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyException, PyMemoryError, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 
@@ -87,10 +87,7 @@ impl<'py> Argument<'_, 'py> {
         let by_dlpack = self.value.hasattr("__dlpack__")? && !self.value.hasattr("__array__")?;
         let convert = if by_dlpack { "from_dlpack" } else { "asarray" };
         let made = numpy.call_method1(convert, (self.value,));
-        made.map_err(|error| {
-            let (name, kind) = (self.name, self.value.get_type());
-            PyTypeError::new_err(format!("{name} of {kind} can't be read as an array: {error}"))
-        })
+        made.map_err(|error| unreadable(self.name, self.value, "as an array", error))
     }
 
     fn check(self, given: &[usize], wanted: Shape<'_>) -> PyResult<usize> {
@@ -130,6 +127,19 @@ impl<'py> Argument<'_, 'py> {
 fn as_it_is<'py, T: Element>(value: &Bound<'py, PyAny>) -> Option<PyReadonlyArrayDyn<'py, T>> {
     let array = value.cast::<PyArrayDyn<T>>().ok()?.try_readonly().ok()?;
     array.as_slice().is_ok().then_some(array)
+}
+
+/// An argument's own fault while it was read, as a TypeError that says so; Ctrl-C and a lack of memory stay what they are.
+pub(super) fn unreadable(name: &str, value: &Bound<'_, PyAny>, what: &str, error: PyErr) -> PyErr {
+    let py = value.py();
+    let own = error.is_instance_of::<PyException>(py) && !error.is_instance_of::<PyMemoryError>(py);
+    if !own {
+        return error;
+    }
+    let kind = value.get_type();
+    let told = PyTypeError::new_err(format!("{name} of {kind} can't be read {what}: {error}"));
+    told.set_cause(py, Some(error));
+    told
 }
 
 /// A shape as Python writes it.

@@ -38,14 +38,45 @@ fn copy<'py, T: Element>(
 
 /// Puts arrays of `state` into the rows `ids`; all of them, or none if one does not fit.
 pub(super) fn put(replicas: &mut Replicas, state: &Bound<'_, PyDict>, ids: &[u32]) -> PyResult<()> {
+    check_different(ids)?;
     let before = snapshot(replicas);
-    let done =
-        write_all(replicas, state, ids).and_then(|()| replicas.check_state(ids).map_err(raised));
+    let done = write_all(replicas, state, ids)
+        .and_then(|()| check_steps(replicas, ids))
+        .and_then(|()| replicas.check_state(ids).map_err(raised));
     match &done {
         Ok(()) => replicas.take_over_seeds(),
         Err(_) => restore(replicas, &before),
     }
     done
+}
+
+/// Refuses rows of which two are one environment's.
+fn check_different(ids: &[u32]) -> PyResult<()> {
+    let mut sorted = ids.to_vec();
+    sorted.sort_unstable();
+    match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => {
+            let reason =
+                format!("env_id holds {} twice, but an environment has one state", pair[0]);
+            Err(PyValueError::new_err(reason))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Refuses an episode whose next step has no number, for they are shown as int32.
+fn check_steps(replicas: &Replicas, ids: &[u32]) -> PyResult<()> {
+    const MOST: u32 = i32::MAX as u32 - 1;
+    let name = "replica.elapsed_step";
+    let steps = replicas.store().get::<u32>(name).map_err(|error| raised(error.into()))?;
+    match ids.iter().map(|id| steps[*id as usize]).find(|steps| *steps > MOST) {
+        Some(steps) => {
+            let reason =
+                format!("state[\"{name}\"] holds {steps}, but at most {MOST} are possible");
+            Err(PyValueError::new_err(reason))
+        }
+        None => Ok(()),
+    }
 }
 
 fn write_all(replicas: &mut Replicas, state: &Bound<'_, PyDict>, ids: &[u32]) -> PyResult<()> {

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import _native, _rendering
 from .._checks import count, shown
-from ._spec import EnvSpec, Refused, check
+from ._spec import EnvSpec, Refused, asserting, check
 
 
 #: Width and height of EnvPool's pictures, by environment; others have as much height as they need.
@@ -20,30 +20,45 @@ _SIZES = {
     "mountain_car": (600, 400),
     "pendulum": (500, 500),
 }
+_INT32 = np.iinfo(np.int32)
 #: Pixels a side at most.
 _MOST_PIXELS = 8192
 
 
 def _pixels(name: str, given: dict[str, Any], default: int | None) -> int | None:
-    """A picture's width or height; else `Refused` or TypeError."""
+    """A picture's width or height; else `Refused` or `RefusedType`."""
     if given.get(name) is None:
         return default
-    try:
+    with asserting():
         return count(name, given[name], 1, _MOST_PIXELS)
-    except ValueError as error:
-        raise Refused(str(error)) from None
 
 
 def _cast(name: str, given: Any, dtype: Any, xp: Any) -> Any:
-    """An array of `xp` of this type: numbers are rounded towards 0, as EnvPool does it."""
+    """An array of `xp` of this type: numbers are rounded towards 0, as EnvPool does it.
+
+    Raises ValueError for numbers that int32 does not have; a program's, which are not known yet, become -1, which no
+    environment takes.
+    """
     array = xp.asarray(given)
     if array.dtype == dtype:
         return array
     if array.dtype.kind not in "biuf":
         raise TypeError(f"{name} has dtype {array.dtype}, but numbers are needed")
-    # What no integer is becomes one that nobody takes, and is refused there.
-    with np.errstate(invalid="ignore"):
+    if xp is not np:
+        from .._xla import as_int32
+
+        return as_int32(array) if dtype == np.int32 else array.astype(dtype)
+    with np.errstate(over="ignore"):  # What is infinite is refused.
+        if dtype == np.int32:
+            _check_int32(name, array)
         return array.astype(dtype)
+
+
+def _check_int32(name: str, array: np.ndarray) -> None:
+    numbers = np.trunc(array.astype(np.float64)) if array.dtype.kind == "f" else array
+    outside = ~((_INT32.min <= numbers) & (numbers <= _INT32.max))
+    if outside.any():
+        raise ValueError(f"{name} holds {array[outside].reshape(-1)[0]}, which is out of range")
 
 
 class Core:
@@ -91,6 +106,16 @@ class Core:
         """
         action, env_id = self._as_orders(action, env_id, np)
         self._pool.send(action, env_id)
+        self._note(action, env_id)
+
+    def _exchanged(self, action: Any, env_id: Any) -> Any:
+        """The answer to `send`, then `recv`; nothing is sent if too few environments would be under way."""
+        action, env_id = self._as_orders(action, env_id, np)
+        answer = self._pool.exchange(action, env_id)
+        self._note(action, env_id)
+        return answer
+
+    def _note(self, action: Any, env_id: Any) -> None:
         if self._painter is not None:
             self._painter.note(action, env_id)
 
@@ -123,9 +148,9 @@ class Core:
         own = self.spec.own_key
         return info if own is None else {**info, own.name: own.rows(xp, obs, info, self.config)}
 
-    def _reset(self, env_id: Any) -> None:
-        """Sends environments off to begin an episode, all unless some are named."""
-        self._pool.async_reset(None if env_id is None else _cast("env_id", env_id, np.int32, np))
+    def _renewed(self, env_id: Any) -> Any:
+        """The answer of environments that begin an episode, all unless some are named; as in `_exchanged`."""
+        return self._pool.renew(None if env_id is None else _cast("env_id", env_id, np.int32, np))
 
     def seed(self, seed: Any = None) -> list[int]:
         """The seeds: they are given when the environments are made."""

@@ -47,8 +47,7 @@ class DMEnvPool(Core, dm_env.Environment):
 
     def step(self, action: Any, env_id: Any = None) -> dm_env.TimeStep:
         """`send`, then `recv`."""
-        self.send(action, env_id)
-        return self.recv()
+        return self._as_answer(*self._exchanged(action, env_id), np)
 
     def reset(self, env_id: Any = None) -> dm_env.TimeStep:
         """Begins an episode in all environments, or in those of `env_id`."""
@@ -57,8 +56,7 @@ class DMEnvPool(Core, dm_env.Environment):
             nothing = np.zeros(len(info["env_id"]), np.float32)
             never = np.zeros(len(info["env_id"]), np.bool_)
             return self._as_answer(obs, nothing, never, never, info, np)
-        self._reset(env_id)
-        return self.recv()
+        return self._as_answer(*self._renewed(env_id), np)
 
     def _as_answer(
         self, obs: Any, reward: Any, terminated: Any, truncated: Any, info: dict[str, Any], xp: Any

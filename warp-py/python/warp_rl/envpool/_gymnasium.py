@@ -12,7 +12,7 @@ from gymnasium.vector import AutoresetMode
 from .. import _rendering
 from .._pooled import checked_mask, mask_of
 from ._core import Core
-from ._spec import check
+from ._spec import asserting, check
 
 
 class GymnasiumEnvPool(Core, gymnasium.vector.VectorEnv, gymnasium.Env):  # type: ignore[misc]
@@ -48,8 +48,7 @@ class GymnasiumEnvPool(Core, gymnasium.vector.VectorEnv, gymnasium.Env):  # type
 
     def step(self, action: Any, env_id: Any = None) -> Any:
         """`send`, then `recv`."""
-        self.send(action, env_id)
-        return self.recv()
+        return self._as_answer(*self._exchanged(action, env_id), np)
 
     def reset(
         self,
@@ -61,9 +60,8 @@ class GymnasiumEnvPool(Core, gymnasium.vector.VectorEnv, gymnasium.Env):  # type
         """Begins an episode in all environments, in those of `env_id`, or where `reset_mask` is true."""
         if seed is not None:
             warnings.warn("seed is given to make(), and ignored by reset()", UserWarning, stacklevel=2)
-        mask = mask_of(options)
-        unknown = sorted(map(str, set(options or {}) - {"reset_mask"}))
-        check(not unknown, f"options has {', '.join(unknown)}, but only reset_mask is possible")
+        with asserting():
+            mask = mask_of(options)
         if mask is not None:
             check(env_id is None, "env_id and options['reset_mask'] are both given, but one of them is needed")
             env_id = np.flatnonzero(checked_mask(np.asarray(mask), self.num_envs)).astype(np.int32)
@@ -71,8 +69,8 @@ class GymnasiumEnvPool(Core, gymnasium.vector.VectorEnv, gymnasium.Env):  # type
             # Everything that is under way is let go.
             obs, info = self._pool.reset()
             return obs, self._told(obs, info, np)
-        self._reset(env_id)
-        return self.recv(reset=True)
+        obs, *_, info = self._as_answer(*self._renewed(env_id), np)
+        return obs, info
 
     def close_extras(self, **_: Any) -> None:
         """Lets go of the environments."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
 from collections import namedtuple
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,18 +51,31 @@ class Refused(AssertionError, ValueError):
     """A value out of range: EnvPool asserts, others expect a ValueError."""
 
 
+class RefusedType(AssertionError, TypeError):
+    """A value of another type, or a key that is unknown: EnvPool asserts, others expect a TypeError."""
+
+
 def check(holds: bool, sentence: str) -> None:
     """Raises `Refused` with the sentence unless it holds."""
     if not holds:
         raise Refused(sentence)
 
 
-def _whole(config: dict[str, Any], name: str, least: int, most: int | None = None) -> int:
-    """A key that is a whole number in bounds; else `Refused` or TypeError."""
+@contextlib.contextmanager
+def asserting() -> Iterator[None]:
+    """Makes what is raised for values and types `Refused` and `RefusedType`."""
     try:
-        config[name] = count(name, config[name], least, most)
+        yield
     except ValueError as error:
-        raise Refused(str(error)) from None
+        raise Refused(str(error)) from error.__cause__
+    except TypeError as error:
+        raise RefusedType(str(error)) from error.__cause__
+
+
+def _whole(config: dict[str, Any], name: str, least: int, most: int | None = None) -> int:
+    """A key that is a whole number in bounds; else `Refused` or `RefusedType`."""
+    with asserting():
+        config[name] = count(name, config[name], least, most)
     return config[name]
 
 
@@ -84,7 +98,7 @@ def _seeds(config: dict[str, Any]) -> list[int]:
 
 def _seed(one: Any) -> int:
     if not hasattr(one, "__index__"):
-        raise TypeError(f"seed is {shown(one)}, but a whole number is needed")
+        raise RefusedType(f"seed is {shown(one)}, but a whole number is needed")
     check(_INT32.min <= one <= _INT32.max, f"seed is {one}, which is not in the range of int32")
     return operator.index(one)
 
@@ -93,10 +107,8 @@ class EnvSpec:
     """A task with its configuration, complete."""
 
     def __init__(self, task_id: str, **kwargs: Any) -> None:
-        try:
+        with asserting():
             self.task: Task = find(task_id)
-        except ValueError as error:
-            raise Refused(str(error)) from None
         check(kwargs.get("gym_reset_return_info", True) is True, "gym_reset_return_info is False, but "
               "a reset always returns its info")
         own = {key: value for key, value in kwargs.items() if key not in COMMON and key not in WRAPPERS}
@@ -109,8 +121,9 @@ class EnvSpec:
         fixed = {"version": _PENDULUM} if self.task.env == "pendulum" else {}
         for key, value in fixed.items():
             check(own.pop(key, value) == value, f"{key} is {kwargs.get(key)!r}, but only {value} is possible")
-        self.own = settings(self.task, own)
-        said = _native.describe(self.task.env, self.own)
+        with asserting():
+            self.own = settings(self.task, own)
+            said = _native.describe(self.task.env, self.own)
         self.group: dict[str, Any] = said["groups"][0]
         check(len(said["groups"]) == 1 and self.group["n_agents"] == 1, f"{task_id} has several agents")
         common = {key: kwargs.get(key, default) for key, default in COMMON.items()}

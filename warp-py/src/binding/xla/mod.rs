@@ -117,6 +117,7 @@ fn step(call: &Call<'_>) -> Result<(), Failure> {
     let [handle, actions, ids] = call.inputs()?;
     let (passed, shown) = split(call.all_outputs())?;
     with_pool::<Pool>(call.frame(), |pool, py| {
+        pool.check_rows(ids.bytes().len() / size_of::<i32>())?;
         give(pool, actions, ids)?;
         take(pool, py, shown)
     })?;

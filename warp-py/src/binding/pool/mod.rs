@@ -1,5 +1,7 @@
 //! Replicas as a Python object: actions in, arrays out, Python's lock let go of in between.
 
+mod programs;
+
 use super::array::Dtype;
 use super::config::table;
 use super::engine::{Engine, advance};
@@ -10,7 +12,6 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use std::sync::Arc;
-use warp_core::single::GroupAction;
 use warp_func::thread_pool::cores;
 use warp_func::{Orders, ReplicaOptions};
 
@@ -34,7 +35,6 @@ pub(super) struct Pool {
     /// An array of `True` for every environment.
     every: Py<PyAny>,
     with_masks: bool,
-    ended: bool,
     /// Whether the environments of the last answer go on if no others are named.
     received: bool,
 }
@@ -99,7 +99,6 @@ impl Pool {
             all,
             every: every.unbind(),
             with_masks,
-            ended: false,
             received: false,
         })
     }
@@ -115,13 +114,26 @@ impl Pool {
     ) -> PyResult<Bound<'py, PyTuple>> {
         self.engine.check()?;
         if self.engine.open()?.is_queue() {
-            self.send(actions, env_id)?;
-            return self.recv(py);
+            return self.exchange(py, actions, env_id);
         }
         self.read_ids(env_id)?;
         self.read_actions(actions)?;
         self.advance(py)?;
         self.answer(py)
+    }
+
+    /// `send`, then `recv`; nothing is sent if too few would be under way.
+    #[pyo3(signature = (actions, env_id=None))]
+    fn exchange<'py>(
+        &mut self,
+        py: Python<'py>,
+        actions: &Bound<'py, PyAny>,
+        env_id: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        self.read_orders(actions, env_id)?;
+        self.check_enough()?;
+        self.send_orders()?;
+        self.recv(py)
     }
 
     /// Sends all environments, those of the last answer if they are received some at a time, or those of
@@ -132,15 +144,8 @@ impl Pool {
         actions: &Bound<'_, PyAny>,
         env_id: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        self.engine.check()?;
-        if env_id.is_none() && self.received {
-            self.orders.ids.clone_from(&self.answered);
-        } else {
-            self.read_ids(env_id)?;
-        }
-        self.read_actions(actions)?;
-        let orders = self.orders.clone();
-        self.engine.open_mut()?.send(orders)
+        self.read_orders(actions, env_id)?;
+        self.send_orders()
     }
 
     /// Answers for the environments that are finished first, or for all that were sent where that is one
@@ -160,11 +165,21 @@ impl Pool {
     fn async_reset(&mut self, env_id: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         self.engine.check()?;
         self.read_ids(env_id)?;
-        self.idle_actions();
-        let orders = self.orders.clone();
-        let engine = self.engine.open_mut()?;
-        engine.mark_new(&orders.ids)?;
-        engine.send(orders)
+        self.send_new()
+    }
+
+    /// `async_reset` of those of `env_id`, then `recv`; nothing is sent if too few would be under way.
+    #[pyo3(signature = (env_id=None))]
+    fn renew<'py>(
+        &mut self,
+        py: Python<'py>,
+        env_id: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        self.engine.check()?;
+        self.read_ids(env_id)?;
+        self.check_enough()?;
+        self.send_new()?;
+        self.recv(py)
     }
 
     /// How many environments were sent and not received.
@@ -262,10 +277,18 @@ impl Pool {
         self.answered.clone()
     }
 
-    /// Whether the last step ended an episode.
+    /// The environments that actions without `env_id` are of: those of the last answer, or none for all.
     #[getter]
-    fn ended(&self) -> bool {
-        self.ended
+    fn get_going_on(&self) -> Option<Vec<u32>> {
+        self.received.then(|| self.answered.clone())
+    }
+
+    #[setter]
+    fn set_going_on(&mut self, env_id: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        self.read_ids(env_id)?;
+        self.received = env_id.is_some();
+        self.answered.clone_from(&self.orders.ids);
+        Ok(())
     }
 
     /// Copies of everything that the futures of the environments depend on, by name.
@@ -298,48 +321,6 @@ impl Pool {
     }
 }
 
-/// What custom calls of XLA's need (`xla/`).
-impl Pool {
-    /// Waits for the environments that are finished first, and keeps what they show as the last answer.
-    pub(super) fn recv_batch(&mut self, py: Python<'_>) -> PyResult<()> {
-        self.engine.check()?;
-        let at = self.choose_slot(py)?;
-        let Self { engine, slots, orders, batch_size, .. } = self;
-        engine.open_mut()?.recv(py, *batch_size, orders, &mut slots[at].batch)?;
-        self.received = self.engine.open()?.is_queue();
-        self.written(at);
-        Ok(())
-    }
-
-    /// Sends those of `ids` off with choices.
-    pub(super) fn send_integers(&mut self, actions: &[i32], ids: &[i32]) -> PyResult<()> {
-        self.send_ready(GroupAction::Discrete(actions.to_vec()), ids)
-    }
-
-    /// Sends those of `ids` off with real numbers.
-    pub(super) fn send_reals(&mut self, actions: &[f32], ids: &[i32]) -> PyResult<()> {
-        self.send_ready(GroupAction::Continuous(actions.to_vec()), ids)
-    }
-
-    /// What was received last, array by array; of `batch_size` rows, which is what a program expects.
-    pub(super) fn xla_rows<'a>(&'a self, py: Python<'a>) -> PyResult<Vec<&'a [u8]>> {
-        let (rows, wanted) = (self.answered.len(), self.batch_size);
-        if rows != wanted {
-            let reason = format!("{rows} environments were sent, but a program receives {wanted}");
-            return Err(PyValueError::new_err(reason));
-        }
-        Ok(self.slots[self.at].xla_rows(py, rows))
-    }
-
-    fn send_ready(&mut self, actions: GroupAction, ids: &[i32]) -> PyResult<()> {
-        self.engine.check()?;
-        options::check_ids(ids, self.all.len(), &mut self.orders.ids)?;
-        self.orders.actions = vec![actions];
-        let orders = self.orders.clone();
-        self.engine.open_mut()?.send(orders)
-    }
-}
-
 impl Pool {
     /// All arrays of a slot with a row for every environment, by name.
     fn arrays_of<'py>(&self, py: Python<'py>, slot: &Slot) -> PyResult<Bound<'py, PyDict>> {
@@ -354,6 +335,38 @@ impl Pool {
             buffers.set_item(name, slot.by_role(py, role, rows)?)?;
         }
         Ok(buffers)
+    }
+
+    /// Reads actions and the environments they are of.
+    fn read_orders(
+        &mut self,
+        actions: &Bound<'_, PyAny>,
+        env_id: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        self.engine.check()?;
+        if env_id.is_none() && self.received {
+            self.orders.ids.clone_from(&self.answered);
+        } else {
+            self.read_ids(env_id)?;
+        }
+        self.read_actions(actions)
+    }
+
+    /// Says whether a batch can be received once the replicas of `orders` are sent.
+    fn check_enough(&self) -> PyResult<()> {
+        self.engine.open()?.check_enough(self.batch_size, self.orders.ids.len())
+    }
+
+    fn send_orders(&mut self) -> PyResult<()> {
+        let orders = self.orders.clone();
+        self.engine.open_mut()?.send(orders)
+    }
+
+    /// Sends the replicas of `orders` off to begin an episode.
+    fn send_new(&mut self) -> PyResult<()> {
+        self.idle_actions();
+        self.engine.open_mut()?.mark_new(&self.orders.ids)?;
+        self.send_orders()
     }
 
     fn read_ids(&mut self, env_id: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
@@ -431,8 +444,14 @@ impl Pool {
     fn answer<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let (slot, rows) = (&self.slots[self.at], self.orders.ids.len());
         let flags = ["terminated", "truncated"].map(|name| slot.batch.store().get::<u8>(name));
-        self.ended = flags.into_iter().flatten().any(|flags| flags[..rows].contains(&1));
+        let ended = flags.into_iter().flatten().any(|flags| flags[..rows].contains(&1));
         let info = slot.info(py, Role::Info, rows, self.mask(py, rows)?.as_ref())?;
+        // In the answer itself: who asks for it later may get what another thread has stepped to.
+        let last = slot.by_role(py, Role::FinalObs, rows)?;
+        if ended && !last.is_none() {
+            info.set_item("final_obs", last)?;
+            info.set_item("final_info", slot.info(py, Role::FinalInfo, rows, None)?)?;
+        }
         PyTuple::new(
             py,
             [
@@ -452,7 +471,6 @@ impl Pool {
         mask: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyTuple>> {
         let (slot, rows) = (&self.slots[self.at], self.orders.ids.len());
-        self.ended = false;
         let every = self.mask(py, rows)?;
         let mask = if self.with_masks { mask.or(every.as_ref()) } else { None };
         let info = slot.info(py, Role::Info, rows, mask)?;
