@@ -4,9 +4,9 @@
 //! that the width does not change, so results have the same bits on every machine.
 #![expect(unsafe_code, reason = "calls functions compiled for vector units found at run time")]
 
-mod turn;
+mod transpose;
 
-pub(crate) use turn::{Matrix, turn};
+pub(crate) use transpose::{Matrix, transpose};
 
 /// Something to be done; inlined into a function per vector width.
 pub(crate) trait Work {

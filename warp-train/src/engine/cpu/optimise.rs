@@ -106,7 +106,7 @@ impl CpuEngine {
         let own: Vec<_> = own.into_iter().map(Mutex::new).collect();
         self.thread_pool.run(own.len(), &|model| {
             if let Ok(mut model) = own[model].lock() {
-                model.turn();
+                model.transpose();
             }
         });
         Ok(())

@@ -72,7 +72,7 @@ impl CpuEngine {
         }
         for model in &mut self.models {
             model.parameters = model.find(&state.weights, "")?;
-            model.turn();
+            model.transpose();
         }
         if !state.steps.is_empty() {
             self.load_moments(state)?;

@@ -8,7 +8,7 @@
 use super::network::{Network, Scratch, Wanted};
 use super::norm::Norm;
 use super::perceptron::{Dense, Weights};
-use super::wide::{add_rows, turn};
+use super::wide::{add_rows, transpose};
 use crate::error::{PolicyError, check_length};
 use crate::loss::{Gathered, Loss, LossMetrics, LossPart, LossSums, Minibatch, Picked};
 use crate::loss::{OutputGradients, Outputs, Room, part_of_loss};
@@ -43,7 +43,7 @@ pub(super) struct NativePolicy {
     layout: ActionLayout,
     parameters: Vec<f32>,
     /// Weights of wide layers, `[outputs, inputs]`; see [`Weights`].
-    turned: Vec<f32>,
+    transposed: Vec<f32>,
     gradients: Vec<f32>,
     /// What is worked on apart, and its parameters.
     parts: Vec<(LossPart, Range<usize>)>,
@@ -120,7 +120,7 @@ impl NativePolicy {
             parts,
             layout,
             parameters: vec![0.0; n],
-            turned: vec![0.0; n],
+            transposed: vec![0.0; n],
             gradients: vec![0.0; n],
             descent: Descent::new(descent, n)?,
             rows: Vec::new(),
@@ -323,7 +323,7 @@ impl NativePolicy {
         let weights = Weights {
             activation: self.network.activation,
             parameters: &self.parameters,
-            turned: &self.turned,
+            transposed: &self.transposed,
         };
         self.network.backward(&weights, observations, scratch, *part, &into, gradients);
     }
@@ -344,18 +344,18 @@ impl NativePolicy {
             })
         };
         let steps: Vec<_> = self.parts.iter().map(|(part, _)| of(*part)).collect();
-        let Self { network, descent, parameters, turned, gradients, parts, .. } = self;
-        let pieces = in_parts(parameters, parts).into_iter().zip(in_parts(turned, parts));
+        let Self { network, descent, parameters, transposed, gradients, parts, .. } = self;
+        let pieces = in_parts(parameters, parts).into_iter().zip(in_parts(transposed, parts));
         let first = in_parts(&mut descent.exp_avg, parts);
         let moments = first.into_iter().zip(in_parts(&mut descent.exp_avg_sq, parts));
         let jobs: Vec<_> = pieces.zip(moments).map(Mutex::new).collect();
         thread_pool.run(jobs.len(), &|part| {
             let Ok(mut job) = jobs[part].lock() else { return };
-            let ((parameters, turned), (exp_avg, exp_avg_sq)) = &mut *job;
+            let ((parameters, transposed), (exp_avg, exp_avg_sq)) = &mut *job;
             let range = &parts[part].1;
             let gradients = &gradients[range.clone()];
             steps[part].apply(Moved { parameters, gradients, exp_avg, exp_avg_sq });
-            turn_weights(network, range, parameters, turned);
+            transpose_weights(network, range, parameters, transposed);
         });
         Ok(norm)
     }
@@ -389,7 +389,7 @@ impl NativePolicy {
         for layer in self.network.layers() {
             let mut weight = flat[layer.weight.clone()].to_vec();
             if !layer.is_narrow() {
-                turn(&flat[layer.weight.clone()], layer.n_out, &mut weight);
+                transpose(&flat[layer.weight.clone()], layer.n_out, &mut weight);
             }
             add(format!("{}.weight", layer.name), vec![layer.n_out, layer.n_in], weight);
             let bias = flat[layer.bias.clone()].to_vec();
@@ -418,7 +418,7 @@ impl NativePolicy {
         self.descent.n_steps = tensors.n_steps;
         self.parameters = parameters;
         let all = 0..self.parameters.len();
-        turn_weights(&self.network, &all, &self.parameters, &mut self.turned);
+        transpose_weights(&self.network, &all, &self.parameters, &mut self.transposed);
         Ok(())
     }
 
@@ -453,7 +453,7 @@ impl NativePolicy {
             if layer.is_narrow() {
                 flat[layer.weight.clone()].copy_from_slice(&weight);
             } else {
-                turn(&weight, layer.n_in, &mut flat[layer.weight.clone()]);
+                transpose(&weight, layer.n_in, &mut flat[layer.weight.clone()]);
             }
             flat[layer.bias.clone()].copy_from_slice(&next()?);
             if let Some(Norm { gain, shift, .. }) = &layer.norm {
@@ -481,12 +481,17 @@ fn in_parts<'a>(
     parts.iter().map(piece).collect()
 }
 
-/// Turns the weights of the wide layers within `range`, of which `parameters` and `turned` are slices.
-fn turn_weights(network: &Network, range: &Range<usize>, parameters: &[f32], turned: &mut [f32]) {
+/// Transposes the weights of the wide layers within `range`, of which `parameters` and `transposed` are slices.
+fn transpose_weights(
+    network: &Network,
+    range: &Range<usize>,
+    parameters: &[f32],
+    transposed: &mut [f32],
+) {
     let here = |layer: &&Dense| !layer.is_narrow() && range.contains(&layer.weight.start);
     for layer in network.layers().filter(here) {
         let place = layer.weight.start - range.start..layer.weight.end - range.start;
-        turn(&parameters[place.clone()], layer.n_out, &mut turned[place]);
+        transpose(&parameters[place.clone()], layer.n_out, &mut transposed[place]);
     }
 }
 
