@@ -1,6 +1,6 @@
 //! Two critics and their targets, of which the smaller value counts (Fujimoto et al., 2018).
 
-use super::plan_builder::PlanBuilder;
+use super::plan_builder::{LearningPass, PlanBuilder};
 use super::{ColumnId, ModelId, PassId};
 use crate::model::Perceptron;
 
@@ -10,7 +10,7 @@ pub(super) struct TwinCritics {
     pub(super) models: [ModelId; 2],
     pub(super) targets: [ModelId; 2],
     /// On the batch, with a backward pass.
-    pub(super) now: [PassId; 2],
+    pub(super) now: [LearningPass; 2],
     /// The targets, on what follows.
     pub(super) next: [PassId; 2],
 }
@@ -38,18 +38,23 @@ impl TwinCritics {
 
     /// All four passes.
     pub(super) fn passes(&self) -> [PassId; 4] {
-        let ([q_1, q_2], [next_1, next_2]) = (self.now, self.next);
+        let ([q_1, q_2], [next_1, next_2]) = (self.learning(), self.next);
         [q_1, q_2, next_1, next_2]
     }
 
+    /// Those on the batch.
+    pub(super) fn learning(&self) -> [PassId; 2] {
+        self.now.map(|on_batch| on_batch.pass)
+    }
+
     /// Values on the batch.
-    pub(super) fn q(&self, d: &PlanBuilder) -> [ColumnId; 2] {
-        self.now.map(|pass| d.output(pass))
+    pub(super) fn q(&self) -> [ColumnId; 2] {
+        self.now.map(|on_batch| on_batch.output)
     }
 
     /// Where the losses' derivatives by them go.
-    pub(super) fn d_q(&self, d: &PlanBuilder) -> [ColumnId; 2] {
-        self.now.map(|pass| d.d_output(pass))
+    pub(super) fn d_q(&self) -> [ColumnId; 2] {
+        self.now.map(|on_batch| on_batch.d_output)
     }
 
     /// The targets' values of what follows.

@@ -50,14 +50,8 @@ impl Ddpg {
         let critic_loss_rows = d.rows(
             &CRITIC_LOSS,
             &[share],
-            &[
-                replay.reward,
-                replay.discount,
-                replay.weight,
-                d.output(critic_next),
-                d.output(critic),
-            ],
-            &[d.d_output(critic), critic_loss, replay.error],
+            &[replay.reward, replay.discount, replay.weight, d.output(critic_next), critic.output],
+            &[critic.d_output, critic_loss, replay.error],
         );
 
         let inputs = [replay.obs, actor.action];
@@ -65,14 +59,14 @@ impl Ddpg {
         let actor_loss_rows = d.rows(
             &ACTOR_LOSS,
             &[share],
-            &[replay.weight, d.output(critic_of_actor)],
-            &[d.d_output(critic_of_actor), actor_loss],
+            &[replay.weight, critic_of_actor.output],
+            &[critic_of_actor.d_output, actor_loss],
         );
         let actor_gradient = d.rows(
             &ACTOR_GRADIENT,
             &[],
-            &[actor.action, d.d_input(critic_of_actor)],
-            &[d.d_output(actor.pass)],
+            &[actor.action, critic_of_actor.d_input],
+            &[actor.output.d_output],
         );
 
         let rate = common.learning_rate;
@@ -81,7 +75,7 @@ impl Ddpg {
         let figures = [
             d.figure("critic_loss", critic_loss),
             d.figure("actor_loss", actor_loss),
-            d.figure("q", d.output(critic)),
+            d.figure("q", critic.output),
         ];
         let targets = [actor.target, critic_target];
         let plan = d.finish(policy, &common, Greedy { pass: actor.acts, outputs: Some(&OUTPUTS) });
@@ -89,10 +83,10 @@ impl Ddpg {
             actor,
             squash_next,
             critic_next,
-            critic,
+            critic: critic.pass,
             critic_loss: critic_loss_rows,
             critic_step,
-            critic_of_actor,
+            critic_of_actor: critic_of_actor.pass,
             actor_loss: actor_loss_rows,
             actor_gradient,
             actor_step,
@@ -112,7 +106,7 @@ impl Algorithm for Ddpg {
     fn update(&self, engine: &mut dyn Engine, _: Variant) -> Result<()> {
         engine.sample()?;
         // Critic: towards r + gamma Q'(s', mu'(s')).
-        engine.forward(&[self.actor.next, self.actor.pass])?;
+        engine.forward(&[self.actor.next, self.actor.output.pass])?;
         engine.rows(self.squash_next)?;
         engine.rows(self.actor.squash)?;
         engine.forward(&[self.critic, self.critic_next])?;
@@ -125,7 +119,7 @@ impl Algorithm for Ddpg {
         engine.rows(self.actor_loss)?;
         engine.backward(&[self.critic_of_actor], Gradients::OfInput)?;
         engine.rows(self.actor_gradient)?;
-        engine.backward(&[self.actor.pass], Gradients::OfParameters)?;
+        engine.backward(&[self.actor.output.pass], Gradients::OfParameters)?;
         engine.step(self.actor_step)?;
 
         engine.polyak_update(&self.targets, self.tau)?;

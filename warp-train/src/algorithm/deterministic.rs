@@ -1,6 +1,6 @@
 //! What DDPG and TD3 have in common: an actor whose actions are tanh of what it gives, and noise.
 
-use super::plan_builder::{Common, PlanBuilder};
+use super::plan_builder::{Common, LearningPass, PlanBuilder};
 use super::{ColumnId, Engine, ModelId, PassId, RowsId, RowsOf, noise};
 use crate::algorithm::PolicyPlan;
 use crate::error::Result;
@@ -18,7 +18,7 @@ pub(super) struct Actor {
     /// The target on what follows.
     pub(super) next: PassId,
     /// On the batch, to be improved.
-    pub(super) pass: PassId,
+    pub(super) output: LearningPass,
     pub(super) squash: RowsId,
     /// Its action there, batch `[dim]`.
     pub(super) action: ColumnId,
@@ -39,10 +39,10 @@ impl Actor {
         let squash_acting = d.rows(&SQUASH, &[], &[d.output(acts)], &[wanted]);
         let explore = noise::explore(d, policy, spec, common, wanted)?;
         let next = d.pass("next_output", target, &[replay.next_obs]);
-        let pass = d.pass_and_back("output", model, &[replay.obs]);
+        let output = d.pass_and_back("output", model, &[replay.obs]);
         let action = d.column("actor_action", RowsOf::Batch, dim);
-        let squash = d.rows(&SQUASH, &[], &[d.output(pass)], &[action]);
-        Ok(Self { model, target, acts, squash_acting, explore, next, pass, squash, action })
+        let squash = d.rows(&SQUASH, &[], &[output.output], &[action]);
+        Ok(Self { model, target, acts, squash_acting, explore, next, output, squash, action })
     }
 
     /// Acts with noise.

@@ -76,11 +76,11 @@ impl Dqn {
             let pass = d.pass("chooser_output", model, &[replay.next_obs]);
             Values::plan(&mut d, "chooser_q", pass, duel(RowsOf::Batch))
         });
-        let pass = d.pass_and_back("output", model, &[replay.obs]);
-        let q = Values::plan(&mut d, "q", pass, duel(RowsOf::Batch));
+        let output = d.pass_and_back("output", model, &[replay.obs]);
+        let q = Values::plan(&mut d, "q", output.pass, duel(RowsOf::Batch));
         let d_q = match q.duel {
             Some(_) => d.column("d_q", RowsOf::Batch, n),
-            None => d.d_output(pass),
+            None => output.d_output,
         };
         let [loss, value] = ["loss", "value"].map(|name| d.number(name));
         let loss_rows = d.rows(
@@ -98,8 +98,7 @@ impl Dqn {
             ],
             &[d_q, loss, replay.error, value],
         );
-        let duel_gradient =
-            q.duel.map(|_| d.rows(&DUEL_GRADIENT, &[], &[d_q], &[d.d_output(pass)]));
+        let duel_gradient = q.duel.map(|_| d.rows(&DUEL_GRADIENT, &[], &[d_q], &[output.d_output]));
         let step = d.optimiser("q", &[model], common.learning_rate, policy);
         let figures = [d.figure("loss", loss), d.figure("q", value)];
         let outputs = keys.dueling.then_some(&DUEL);

@@ -67,6 +67,30 @@ pub struct Bounds {
     pub high: ColumnId,
 }
 
+/// A pass with a backward pass that gives gradients of its model's parameters.
+#[derive(Debug, Clone, Copy)]
+pub struct LearningPass {
+    /// The pass.
+    pub pass: PassId,
+    /// Its outputs.
+    pub output: ColumnId,
+    /// Where the derivatives by its outputs are to be written.
+    pub d_output: ColumnId,
+}
+
+/// A pass with a backward pass that gives derivatives by one of its inputs, and none by parameters.
+#[derive(Debug, Clone, Copy)]
+pub struct InputGradientPass {
+    /// The pass.
+    pub pass: PassId,
+    /// Its outputs.
+    pub output: ColumnId,
+    /// Where the derivatives by its outputs are to be written.
+    pub d_output: ColumnId,
+    /// Where the derivatives by its input are.
+    pub d_input: ColumnId,
+}
+
 /// The cell that engines set to 1 before learning starts.
 pub(crate) const RANDOM: &str = "random";
 
@@ -120,13 +144,19 @@ impl PlanBuilder {
         PassId(self.passes.len() - 1)
     }
 
-    /// The same with a backward pass.
-    pub fn pass_and_back(&mut self, name: &str, model: ModelId, inputs: &[ColumnId]) -> PassId {
-        let id = self.pass(name, model, inputs);
-        let Column { rows, width, .. } = self.columns[self.passes[id.0].output.0];
+    /// The same with a backward pass, for gradients of the model's parameters.
+    pub fn pass_and_back(
+        &mut self,
+        name: &str,
+        model: ModelId,
+        inputs: &[ColumnId],
+    ) -> LearningPass {
+        let pass = self.pass(name, model, inputs);
+        let output = self.output(pass);
+        let Column { rows, width, .. } = self.columns[output.0];
         let d_output = self.column(&format!("d_{name}"), rows, width);
-        self.passes[id.0].back = Some(Back { d_output, d_input: None });
-        id
+        self.passes[pass.0].back = Some(Back { d_output, d_input: None });
+        LearningPass { pass, output, d_output }
     }
 
     /// The same with derivatives by input number `input`, and none by parameters.
@@ -136,32 +166,18 @@ impl PlanBuilder {
         model: ModelId,
         inputs: &[ColumnId],
         input: usize,
-    ) -> PassId {
-        let id = self.pass_and_back(name, model, inputs);
+    ) -> InputGradientPass {
+        let LearningPass { pass, output, d_output } = self.pass_and_back(name, model, inputs);
         let Column { rows, width, .. } = self.columns[inputs[input].0];
-        let column = self.column(&format!("d_input_of_{name}"), rows, width);
-        if let Some(back) = &mut self.passes[id.0].back {
-            back.d_input = Some(DerivativeOfInput { input, column });
-        }
-        id
+        let d_input = self.column(&format!("d_input_of_{name}"), rows, width);
+        let to = DerivativeOfInput { input, column: d_input };
+        self.passes[pass.0].back = Some(Back { d_output, d_input: Some(to) });
+        InputGradientPass { pass, output, d_output, d_input }
     }
 
     /// A pass's outputs.
     pub fn output(&self, pass: PassId) -> ColumnId {
         self.passes[pass.0].output
-    }
-
-    /// Where the derivatives by a pass's outputs are to be written.
-    pub fn d_output(&self, pass: PassId) -> ColumnId {
-        let back = self.passes[pass.0].back.as_ref();
-        back.map_or(self.output(pass), |back| back.d_output)
-    }
-
-    /// Where the derivatives by a pass's input are.
-    pub fn d_input(&self, pass: PassId) -> ColumnId {
-        let back = self.passes[pass.0].back.as_ref();
-        let to = back.and_then(|back| back.d_input);
-        to.map_or(self.output(pass), |to| to.column)
     }
 
     /// A row function with its cells and columns, in its order.

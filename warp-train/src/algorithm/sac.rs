@@ -74,31 +74,31 @@ impl Actor {
         log_alpha: ColumnId,
     ) -> Self {
         let (replay, share) = (common.replay, common.share);
-        let pass = d.pass_and_back("output", actor, &[replay.obs]);
-        let drawn = Drawn::plan(d, "drawn", pass, range, common.action_width);
+        let output = d.pass_and_back("output", actor, &[replay.obs]);
+        let drawn = Drawn::plan(d, "drawn", output.pass, range, common.action_width);
         let [first, second] = critics;
         let inputs = [replay.obs, drawn.action];
-        let critics = [("drawn_q_1", first), ("drawn_q_2", second)]
+        let [q_1, q_2] = [("drawn_q_1", first), ("drawn_q_2", second)]
             .map(|(name, critic)| d.pass_and_back_to(name, critic, &inputs, 1));
-        let [q_1, q_2] = critics;
         let figure = d.number("actor_loss");
-        let reads = [replay.weight, log_alpha, drawn.log_prob, d.output(q_1), d.output(q_2)];
-        let writes = [d.d_output(q_1), d.d_output(q_2), figure];
+        let reads = [replay.weight, log_alpha, drawn.log_prob, q_1.output, q_2.output];
+        let writes = [q_1.d_output, q_2.d_output, figure];
         let loss = d.rows(&ACTOR_LOSS, &[share], &reads, &writes);
         let gradient = d.rows(
             &ACTOR_GRADIENT,
             &[share, range[0], range[1]],
             &[
                 replay.weight,
-                d.output(pass),
+                output.output,
                 drawn.action,
                 drawn.noise,
                 log_alpha,
-                d.d_input(q_1),
-                d.d_input(q_2),
+                q_1.d_input,
+                q_2.d_input,
             ],
-            &[d.d_output(pass)],
+            &[output.d_output],
         );
+        let critics = [q_1.pass, q_2.pass];
         Self { drawn, critics, loss, gradient, figure }
     }
 }
@@ -131,8 +131,8 @@ impl Sac {
         let critics = TwinCritics::plan(&mut d, &network, &now, &[replay.next_obs, next.action]);
         let temperature = Temperature::plan(&mut d, policy);
         let log_alpha = temperature.log_alpha;
-        let ([q_1, q_2], [next_q_1, next_q_2]) = (critics.q(&d), critics.next_q(&d));
-        let [d_q_1, d_q_2] = critics.d_q(&d);
+        let ([q_1, q_2], [next_q_1, next_q_2]) = (critics.q(), critics.next_q(&d));
+        let [d_q_1, d_q_2] = critics.d_q();
         let loss = d.number("critic_loss");
         let Replay { reward, discount, weight, error, .. } = replay;
         let reads =
@@ -149,7 +149,7 @@ impl Sac {
             figures.extend([d.figure("alpha", alpha), d.figure("entropy", entropy)]);
             let aim = d.constant("target_entropy", keys.target_entropy.unwrap_or(-(dim as f64)));
             let reads = [weight, log_alpha, actor.drawn.log_prob];
-            let writes = [d.d_output(learned.pass), alpha, entropy];
+            let writes = [learned.pass.d_output, alpha, entropy];
             d.rows(&TEMPERATURE_LOSS, &[share, aim], &reads, &writes)
         });
         let temperature = temperature.with_rate(&mut d, rate, policy);
@@ -192,7 +192,7 @@ impl Algorithm for Sac {
         // Critics: towards r + gamma (min Q'(s', a') - alpha log pi(a'|s')).
         engine.forward(&critics.passes())?;
         engine.rows(self.critic_loss)?;
-        engine.backward(&critics.now, Gradients::OfParameters)?;
+        engine.backward(&critics.learning(), Gradients::OfParameters)?;
         engine.step(self.critic_step)?;
 
         // Actor: towards actions of high value and high entropy, through the critics to their inputs.

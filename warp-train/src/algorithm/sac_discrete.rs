@@ -2,7 +2,7 @@
 //! the actor's loss is an expectation, without sampling.
 
 use super::critics::TwinCritics;
-use super::plan_builder::{Common, PlanBuilder};
+use super::plan_builder::{Common, LearningPass, PlanBuilder};
 use super::temperature::{Learned, Temperature};
 use super::{Algorithm, CellId, ColumnId, Engine, FigureId, Gradients, Greedy, ModelId};
 use super::{OptimiserId, PassId, Plan, Replay, RowsId, Variant};
@@ -39,7 +39,7 @@ pub struct SacDiscrete {
 /// The actor on the batch, and the critics there after their step.
 #[derive(Debug)]
 struct Actor {
-    pass: PassId,
+    logits: LearningPass,
     critics: [PassId; 2],
     rows: RowsId,
     /// Its loss, batch `[1]`.
@@ -57,17 +57,17 @@ impl Actor {
         log_alpha: ColumnId,
     ) -> Self {
         let obs = common.replay.obs;
-        let pass = d.pass_and_back("logits", actor, &[obs]);
+        let logits = d.pass_and_back("logits", actor, &[obs]);
         let [first, second] = critics;
         let critics = [("q_1_now", first), ("q_2_now", second)]
             .map(|(name, model)| d.pass(name, model, &[obs]));
         let [q_1, q_2] = critics.map(|pass| d.output(pass));
         let [loss, entropy] = ["actor_loss", "entropy"].map(|name| d.number(name));
         let (weight, mask) = (common.replay.weight, common.allowed.now);
-        let reads = [weight, mask, log_alpha, d.output(pass), q_1, q_2];
-        let writes = [d.d_output(pass), loss, entropy];
+        let reads = [weight, mask, log_alpha, logits.output, q_1, q_2];
+        let writes = [logits.d_output, loss, entropy];
         let rows = d.rows(&ACTOR_LOSS, &[common.share], &reads, &writes);
-        Self { pass, critics, rows, loss, entropy }
+        Self { logits, critics, rows, loss, entropy }
     }
 
     /// The loss of a temperature that is learned, and the temperature: towards the target entropy, or where masks say
@@ -80,8 +80,8 @@ impl Actor {
         learned: Learned,
     ) -> (RowsId, ColumnId) {
         let (Common { share, replay, .. }, alpha) = (common, d.number("alpha"));
-        let (weight, log_alpha, entropy) = (replay.weight, d.output(learned.pass), self.entropy);
-        let writes = [d.d_output(learned.pass), alpha];
+        let (weight, log_alpha, entropy) = (replay.weight, learned.pass.output, self.entropy);
+        let writes = [learned.pass.d_output, alpha];
         let aim = policy.config.target_entropy;
         if let (Some(mask), None) = (replay.mask, aim) {
             let aim = d.constant("entropy_share", MASKED_ENTROPY_SHARE);
@@ -117,8 +117,8 @@ impl SacDiscrete {
         let act = d.rows(&ACT, &[common.random], &reads, &[acting.action, acting.sent]);
 
         let actor_next = d.pass("next_logits", actor_model, &[replay.next_obs]);
-        let ([q_1, q_2], [next_q_1, next_q_2]) = (critics.q(&d), critics.next_q(&d));
-        let [d_q_1, d_q_2] = critics.d_q(&d);
+        let ([q_1, q_2], [next_q_1, next_q_2]) = (critics.q(), critics.next_q(&d));
+        let [d_q_1, d_q_2] = critics.d_q();
         let [loss, value] = ["critic_loss", "value"].map(|name| d.number(name));
         let Replay { reward, discount, weight, action, error, .. } = replay;
         let (next, next_logits) = (allowed.next, d.output(actor_next));
@@ -184,16 +184,16 @@ impl Algorithm for SacDiscrete {
         engine.sample()?;
         self.temperature.forward(engine)?;
         // Critics: towards r + gamma E(min Q'(s', a') - alpha log pi(a'|s')).
-        engine.forward(&[self.actor_next, self.actor.pass])?;
+        engine.forward(&[self.actor_next, self.actor.logits.pass])?;
         engine.forward(&self.critics.passes())?;
         engine.rows(self.critic_loss)?;
-        engine.backward(&self.critics.now, Gradients::OfParameters)?;
+        engine.backward(&self.critics.learning(), Gradients::OfParameters)?;
         engine.step(self.critic_step)?;
 
         // Actor: towards choices of high value and high entropy.
         engine.forward(&self.actor.critics)?;
         engine.rows(self.actor.rows)?;
-        engine.backward(&[self.actor.pass], Gradients::OfParameters)?;
+        engine.backward(&[self.actor.logits.pass], Gradients::OfParameters)?;
         engine.step(self.actor_step)?;
 
         // Temperature: towards the target entropy.

@@ -4,7 +4,7 @@
 
 use super::critics::TwinCritics;
 use super::deterministic::Actor;
-use super::plan_builder::{Common, PlanBuilder};
+use super::plan_builder::{Common, InputGradientPass, PlanBuilder};
 use super::{Algorithm, CellId, ColumnId, Engine, FigureId, Gradients, Greedy, ModelId};
 use super::{OptimiserId, PassId, Plan, Replay, RowsId, RowsOf, Variant};
 use crate::algorithm::{PolicyConfig, PolicyPlan};
@@ -51,15 +51,15 @@ impl Losses {
         d: &mut PlanBuilder,
         common: &Common,
         critics: &TwinCritics,
-        actor: PassId,
+        actor: InputGradientPass,
         losses: [ColumnId; 2],
     ) -> Self {
         let Replay { reward, discount, weight, error, .. } = common.replay;
-        let ([q_1, q_2], [next_q_1, next_q_2]) = (critics.q(d), critics.next_q(d));
-        let [d_q_1, d_q_2] = critics.d_q(d);
+        let ([q_1, q_2], [next_q_1, next_q_2]) = (critics.q(), critics.next_q(d));
+        let [d_q_1, d_q_2] = critics.d_q();
         let reads = [reward, discount, weight, next_q_1, next_q_2, q_1, q_2];
         let writes = [d_q_1, d_q_2, losses[0], error];
-        let (q, d_q) = (d.output(actor), d.d_output(actor));
+        let InputGradientPass { output: q, d_output: d_q, .. } = actor;
         Self {
             critics: d.rows(&TWIN_CRITIC_LOSS, &[common.share], &reads, &writes),
             actor: d.rows(&ACTOR_LOSS, &[common.share], &[weight, q], &[d_q, losses[1]]),
@@ -73,20 +73,20 @@ impl Losses {
         keys: &PolicyConfig,
         common: &Common,
         critics: &TwinCritics,
-        actor: PassId,
+        actor: InputGradientPass,
         losses: [ColumnId; 2],
     ) -> Self {
         let Replay { reward, discount, weight, error, .. } = common.replay;
         let [value_min, value_max] = [("value_min", keys.value_min), ("value_max", keys.value_max)]
             .map(|(name, value)| d.constant(name, value));
         let cells = [common.share, value_min, value_max];
-        let ([logits_1, logits_2], [next_1, next_2]) = (critics.q(d), critics.next_q(d));
-        let [d_logits_1, d_logits_2] = critics.d_q(d);
+        let ([logits_1, logits_2], [next_1, next_2]) = (critics.q(), critics.next_q(d));
+        let [d_logits_1, d_logits_2] = critics.d_q();
         let target = d.column("target", RowsOf::Batch, keys.atoms);
         let q = d.number("q");
         let reads = [reward, discount, weight, next_1, next_2, logits_1, logits_2];
         let writes = [d_logits_1, d_logits_2, target, losses[0], error, q];
-        let (logits, d_logits) = (d.output(actor), d.d_output(actor));
+        let InputGradientPass { output: logits, d_output: d_logits, .. } = actor;
         let actor_writes = [d_logits, losses[1]];
         Self {
             critics: d.rows(&value_distribution::TWIN_CRITIC_LOSS, &cells, &reads, &writes),
@@ -133,8 +133,8 @@ impl Td3 {
         let actor_gradient = d.rows(
             &ACTOR_GRADIENT,
             &[],
-            &[actor.action, d.d_input(critic_of_actor)],
-            &[d.d_output(actor.pass)],
+            &[actor.action, critic_of_actor.d_input],
+            &[actor.output.d_output],
         );
 
         let rate = common.learning_rate;
@@ -151,7 +151,7 @@ impl Td3 {
             critics,
             critic_loss: losses.critics,
             critic_step,
-            critic_of_actor,
+            critic_of_actor: critic_of_actor.pass,
             actor_loss: losses.actor,
             actor_gradient,
             actor_step,
@@ -185,7 +185,7 @@ impl Algorithm for Td3 {
         engine.rows(self.smooth)?;
         engine.forward(&self.critics.passes())?;
         engine.rows(self.critic_loss)?;
-        engine.backward(&self.critics.now, Gradients::OfParameters)?;
+        engine.backward(&self.critics.learning(), Gradients::OfParameters)?;
         engine.step(self.critic_step)?;
         engine.figures(&self.critic_figures)?;
         if variant == CRITICS {
@@ -193,13 +193,13 @@ impl Algorithm for Td3 {
         }
 
         // Actor: up the first critic's slope by the action.
-        engine.forward(&[self.actor.pass])?;
+        engine.forward(&[self.actor.output.pass])?;
         engine.rows(self.actor.squash)?;
         engine.forward(&[self.critic_of_actor])?;
         engine.rows(self.actor_loss)?;
         engine.backward(&[self.critic_of_actor], Gradients::OfInput)?;
         engine.rows(self.actor_gradient)?;
-        engine.backward(&[self.actor.pass], Gradients::OfParameters)?;
+        engine.backward(&[self.actor.output.pass], Gradients::OfParameters)?;
         engine.step(self.actor_step)?;
         engine.polyak_update(&self.targets, self.tau)?;
         engine.figures(&self.actor_figures)

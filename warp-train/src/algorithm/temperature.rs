@@ -2,8 +2,8 @@
 //!
 //! A learned one is a model without inputs, whose only parameter is ln(alpha).
 
-use super::plan_builder::PlanBuilder;
-use super::{CellId, ColumnId, Engine, Gradients, ModelId, OptimiserId, PassId};
+use super::plan_builder::{LearningPass, PlanBuilder};
+use super::{CellId, ColumnId, Engine, Gradients, ModelId, OptimiserId};
 use crate::algorithm::PolicyPlan;
 use crate::error::Result;
 use crate::model::Perceptron;
@@ -21,7 +21,7 @@ pub(super) struct Temperature {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Learned {
     model: ModelId,
-    pub(super) pass: PassId,
+    pub(super) pass: LearningPass,
 }
 
 impl Temperature {
@@ -37,7 +37,7 @@ impl Temperature {
             Perceptron { hidden, bias, layer_norm: false, ..PlanBuilder::perceptron(policy, 0, 1) };
         let model = d.model("temperature", network);
         let pass = d.pass_and_back("log_alpha", model, &[]);
-        Self { log_alpha: d.output(pass), learned: Some(Learned { model, pass }), step: None }
+        Self { log_alpha: pass.output, learned: Some(Learned { model, pass }), step: None }
     }
 
     /// The same with an optimiser. Decay would draw the temperature towards 1, which means nothing.
@@ -50,13 +50,13 @@ impl Temperature {
 
     /// Gives ln(alpha) to every row.
     pub(super) fn forward(&self, engine: &mut dyn Engine) -> Result<()> {
-        self.learned.map_or(Ok(()), |learned| engine.forward(&[learned.pass]))
+        self.learned.map_or(Ok(()), |learned| engine.forward(&[learned.pass.pass]))
     }
 
     /// Takes a step along what its loss has written.
     pub(super) fn learn(&self, engine: &mut dyn Engine) -> Result<()> {
         let (Some(learned), Some(step)) = (self.learned, self.step) else { return Ok(()) };
-        engine.backward(&[learned.pass], Gradients::OfParameters)?;
+        engine.backward(&[learned.pass.pass], Gradients::OfParameters)?;
         engine.step(step)
     }
 }

@@ -265,11 +265,9 @@ impl Engine for CpuEngine {
     }
 
     fn backward(&mut self, passes: &[PassId], want: Gradients) -> Result<()> {
+        self.plan.check_backward(passes, want)?;
         match want {
-            Gradients::OfParameters => {
-                self.plan.check_learns(passes)?;
-                self.run_back_to_parameters(passes);
-            }
+            Gradients::OfParameters => self.run_back_to_parameters(passes),
             Gradients::OfInput => self.run_back_to_input(passes),
         }
         Ok(())

@@ -150,9 +150,13 @@ impl Op {
         }
     }
 
-    /// Checks that passes keep what this needs of them.
+    /// Checks that passes have the gradients that this needs.
     pub(super) fn check(&self, plan: &Plan) -> Result<()> {
-        if let Self::Weights(passes) = self { plan.check_learns(passes) } else { Ok(()) }
+        match self {
+            Self::Weights(passes) => plan.check_backward(passes, Gradients::OfParameters),
+            Self::Deltas(passes, Wanted::Input) => plan.check_backward(passes, Gradients::OfInput),
+            _ => Ok(()),
+        }
     }
 
     /// Whether one of the two must be done before the other.
