@@ -20,6 +20,7 @@ use crate::algorithm::{
     CellId, Column, ColumnId, Engine, FigureId, Gradients, ModelId, OptimiserId, PassId, Plan,
     Replay, RowsId,
 };
+use crate::config::weights::policy_seed;
 use crate::config::{Shards, Sharing};
 use crate::engine::EngineState;
 use crate::error::Result;
@@ -107,9 +108,7 @@ impl CpuEngine {
         let prioritised = plan.replay.priority.is_some();
         let memory = Rings::new(plan.replay.capacity, shape, prioritised, sharing)?;
         let column = |c: &Column| c.start.repeat(plan.n_rows(c.rows, n_rows));
-        // Policies of one run start from different weights.
-        let seed = place.seed.wrapping_add((place.policy as u64) << 32);
-        let mut rng = StdRng::seed_from_u64(seed);
+        let mut rng = StdRng::seed_from_u64(policy_seed(place.seed, place.policy));
         let mut models: Vec<CpuModel> = Vec::new();
         for model in &plan.models {
             let new = match model.target_of {
