@@ -212,8 +212,6 @@ pub struct Replay {
 /// Prioritised sampling (Schaul et al., 2016).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Priority {
-    /// Where each sample's error is taken from after each update.
-    pub error: ColumnId,
     /// Power of the error.
     pub alpha: CellId,
     /// Power of the importance weights.

@@ -274,7 +274,6 @@ impl PlanBuilder {
         };
         let error = self.number("error");
         let priority = keys.prioritised.then(|| Priority {
-            error,
             alpha: self.constant("priority_alpha", keys.priority_alpha),
             beta: self.cell("priority_beta", keys.priority_beta.clone()),
         });

@@ -32,7 +32,7 @@ fn leaves(cells: usize) -> usize {
 
 /// What the text knows of the plan's priorities, if it has any, of `cells` transitions of a shard.
 pub(super) fn constants(plan: &Plan, cells: usize) -> String {
-    let Some(Priority { error, alpha, beta }) = plan.replay.priority else {
+    let Some(Priority { alpha, beta }) = plan.replay.priority else {
         return "#define PRIORITISED 0\n".into();
     };
     let mut text = String::from("#define PRIORITISED 1\n");
@@ -40,7 +40,7 @@ pub(super) fn constants(plan: &Plan, cells: usize) -> String {
         text,
         "#define LEAVES {}u\n#define COLUMN_ERROR {}\n#define CELL_ALPHA {}\n#define CELL_BETA {}",
         leaves(cells),
-        error.0,
+        plan.replay.error.0,
         alpha.0,
         beta.0
     );

@@ -178,8 +178,8 @@ mod tests {
                 let columns = self.columns();
                 let numbers = columns.iter().flat_map(|id| cpu.column(*id));
                 said.extend(numbers.map(|x| x.to_bits()));
-                if let Some(priority) = self.plan.replay.priority {
-                    let errors = cpu.column_mut(priority.error).iter_mut().enumerate();
+                if self.plan.replay.priority.is_some() {
+                    let errors = cpu.column_mut(self.plan.replay.error).iter_mut().enumerate();
                     errors.for_each(|(row, error)| *error = number(t, row, 0) + 4.0);
                 }
                 cpu.finish_update().unwrap();
