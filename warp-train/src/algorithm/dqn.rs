@@ -68,7 +68,8 @@ impl Dqn {
         let acts = Values::plan(&mut d, "q_acting", pass, duel(RowsOf::Acting));
         let epsilon = d.exploration("epsilon", &keys.epsilon, policy);
         let writes = [acting.action, acting.sent];
-        let act = d.rows(&ACT, &[common.random, epsilon], &[acts.q, allowed.acting], &writes);
+        let act =
+            d.rows(&ACT, &[common.acting.random, epsilon], &[acts.q, allowed.acting], &writes);
 
         let pass = d.pass("next_output", target, &[replay.next_obs]);
         let next = Values::plan(&mut d, "next_q", pass, duel(RowsOf::Batch));

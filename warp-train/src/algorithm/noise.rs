@@ -22,14 +22,14 @@ pub(super) fn explore(
     let writes = [acting.action, acting.sent];
     let std = d.exploration("noise_std", &keys.noise_std, policy);
     Ok(match keys.noise {
-        Noise::None => d.rows(&PLAIN, &[common.random], &reads, &writes),
-        Noise::Gaussian => d.rows(&GAUSSIAN, &[common.random, std], &reads, &writes),
+        Noise::None => d.rows(&PLAIN, &[common.acting.random], &reads, &writes),
+        Noise::Gaussian => d.rows(&GAUSSIAN, &[common.acting.random, std], &reads, &writes),
         Noise::Ou => {
             let damping = d.constant("noise_damping", keys.noise_damping);
             let noise = d.kept("noise", common.action_width, 0.0);
             let reads = [wanted, bounds.low, bounds.high, acting.begins];
             let writes = [noise, acting.action, acting.sent];
-            d.rows(&OU, &[common.random, std, damping], &reads, &writes)
+            d.rows(&OU, &[common.acting.random, std, damping], &reads, &writes)
         }
     })
 }

@@ -176,6 +176,8 @@ pub struct Acting {
     pub action: ColumnId,
     /// What the environment gets: the same number, or elements within their bounds.
     pub sent: ColumnId,
+    /// 1 while actions are random, before learning starts; engines set it.
+    pub random: CellId,
 }
 
 /// A replay memory, and where a batch of it goes.

@@ -1,8 +1,7 @@
 //! A plan on the way: hands out ids and declares what every off-policy algorithm has.
 
 use super::plan::*;
-use crate::algorithm::PolicyPlan;
-use crate::algorithm::Schedule;
+use crate::algorithm::{PolicyConfig, PolicyPlan, Schedule};
 use crate::error::{Error, Result};
 use crate::loss::row::RowFunction;
 use crate::model::Perceptron;
@@ -29,8 +28,6 @@ pub struct Common {
     pub replay: Replay,
     /// 1 / batch size.
     pub share: CellId,
-    /// 1 while actions are random, before learning starts.
-    pub random: CellId,
     /// Step size.
     pub learning_rate: CellId,
     /// The critics', where it is not the same.
@@ -90,9 +87,6 @@ pub struct InputGradientPass {
     /// Where the derivatives by its input are.
     pub d_input: ColumnId,
 }
-
-/// The cell that engines set to 1 before learning starts.
-pub(crate) const RANDOM: &str = "random";
 
 impl PlanBuilder {
     /// A column of zeros, f32 `[rows, width]`.
@@ -265,19 +259,52 @@ impl PlanBuilder {
         let n_choices = heads.first().copied().unwrap_or(0);
         let action_width = policy.layout.action_width();
         let masked = mask_width > 0;
-        let acting = Acting {
-            obs: self.column("obs_acting", RowsOf::Acting, obs_width),
-            mask: masked.then(|| self.column("mask_acting", RowsOf::Acting, mask_width)),
-            begins: self.kept("begins", 1, 1.0),
-            action: self.column("action_acting", RowsOf::Acting, action_width),
-            sent: self.column("sent", RowsOf::Acting, action_width),
+        let obs = self.column("obs_acting", RowsOf::Acting, obs_width);
+        let mask = masked.then(|| self.column("mask_acting", RowsOf::Acting, mask_width));
+        let begins = self.kept("begins", 1, 1.0);
+        let action = self.column("action_acting", RowsOf::Acting, action_width);
+        let sent = self.column("sent", RowsOf::Acting, action_width);
+        let replay = self.replay(keys, obs_width, action_width, masked.then_some(mask_width));
+        let learning_rate = self.cell("learning_rate", keys.learning_rate.clone());
+        let critic_rate = keys.critic_learning_rate.as_ref();
+        let critic_rate = critic_rate
+            .map_or(learning_rate, |rate| self.cell("critic_learning_rate", rate.clone()));
+        let all = self.shared("all", &vec![1.0; n_choices.max(1)]);
+        let allowed = Allowed {
+            acting: mask.unwrap_or(all),
+            now: replay.mask.unwrap_or(all),
+            next: replay.next_mask.unwrap_or(all),
         };
+        let share = self.constant("share", 1.0 / keys.batch_size as f64);
+        let random = self.constant("random", 0.0);
+        Ok(Common {
+            acting: Acting { obs, mask, begins, action, sent, random },
+            replay,
+            allowed,
+            share,
+            learning_rate,
+            critic_rate,
+            tau: self.constant("tau", keys.tau),
+            obs_width,
+            action_width,
+            n_choices,
+        })
+    }
+
+    /// The memory's batch.
+    fn replay(
+        &mut self,
+        keys: &PolicyConfig,
+        obs_width: usize,
+        action_width: usize,
+        mask_width: Option<usize>,
+    ) -> Replay {
         let error = self.number("error");
         let priority = keys.prioritised.then(|| Priority {
             alpha: self.constant("priority_alpha", keys.priority_alpha),
             beta: self.cell("priority_beta", keys.priority_beta.clone()),
         });
-        let replay = Replay {
+        Replay {
             capacity: keys.buffer_size,
             n_step: keys.n_step,
             gamma: self.cell("gamma", keys.gamma.clone()),
@@ -286,35 +313,12 @@ impl PlanBuilder {
             reward: self.number("reward"),
             discount: self.number("discount"),
             next_obs: self.column("next_obs", RowsOf::Batch, obs_width),
-            next_mask: masked.then(|| self.column("next_mask", RowsOf::Batch, mask_width)),
-            mask: masked.then(|| self.column("mask", RowsOf::Batch, mask_width)),
+            next_mask: mask_width.map(|width| self.column("next_mask", RowsOf::Batch, width)),
+            mask: mask_width.map(|width| self.column("mask", RowsOf::Batch, width)),
             weight: self.number("weight"),
             error,
             priority,
-        };
-        let learning_rate = self.cell("learning_rate", keys.learning_rate.clone());
-        let critic_rate = keys.critic_learning_rate.as_ref();
-        let critic_rate = critic_rate
-            .map_or(learning_rate, |rate| self.cell("critic_learning_rate", rate.clone()));
-        let all = self.shared("all", &vec![1.0; n_choices.max(1)]);
-        let allowed = Allowed {
-            acting: acting.mask.unwrap_or(all),
-            now: replay.mask.unwrap_or(all),
-            next: replay.next_mask.unwrap_or(all),
-        };
-        Ok(Common {
-            acting,
-            replay,
-            allowed,
-            share: self.constant("share", 1.0 / keys.batch_size as f64),
-            random: self.constant(RANDOM, 0.0),
-            learning_rate,
-            critic_rate,
-            tau: self.constant("tau", keys.tau),
-            obs_width,
-            action_width,
-            n_choices,
-        })
+        }
     }
 
     /// The bounds of a policy's box.

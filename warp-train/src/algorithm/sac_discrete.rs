@@ -114,7 +114,7 @@ impl SacDiscrete {
 
         let actor_acts = d.pass("logits_acting", actor_model, &[acting.obs]);
         let reads = [d.output(actor_acts), allowed.acting];
-        let act = d.rows(&ACT, &[common.random], &reads, &[acting.action, acting.sent]);
+        let act = d.rows(&ACT, &[common.acting.random], &reads, &[acting.action, acting.sent]);
 
         let actor_next = d.pass("next_logits", actor_model, &[replay.next_obs]);
         let ([q_1, q_2], [next_q_1, next_q_2]) = (critics.q(), critics.next_q(&d));

@@ -156,10 +156,8 @@ impl CpuEngine {
     pub(crate) fn set_cells(&mut self, env_steps: u64, random: bool) {
         for (value, cell) in self.cells.iter_mut().zip(&self.plan.cells) {
             *value = cell.value.at(env_steps) as f32;
-            if cell.name == crate::algorithm::RANDOM {
-                *value = f32::from(u8::from(random));
-            }
         }
+        self.cells[self.plan.acting.random.0] = f32::from(u8::from(random));
     }
 
     /// Says which step of the environments comes next.

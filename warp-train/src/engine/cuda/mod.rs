@@ -32,7 +32,7 @@ use super::EngineState;
 use super::cpu::Place;
 use crate::algorithm::Precision;
 use crate::algorithm::{
-    CellId, Engine, FigureId, Gradients, ModelId, OptimiserId, PassId, Plan, RANDOM, RowsId,
+    CellId, Engine, FigureId, Gradients, ModelId, OptimiserId, PassId, Plan, RowsId,
 };
 use crate::config::TrainConfig;
 use crate::engine::collectives::{AllGather, RankConnector};
@@ -250,11 +250,9 @@ impl CudaEngine {
 
     /// Sets the cells to their values after `env_steps`; the cell that says to act at random to `random`.
     pub(crate) fn set_cells(&mut self, env_steps: u64, random: bool) -> Result<()> {
-        let value = |cell: &crate::algorithm::Cell| match cell.name == RANDOM {
-            true => f32::from(u8::from(random)),
-            false => cell.value.at(env_steps) as f32,
-        };
-        let cells: Vec<f32> = self.plan.cells.iter().map(value).collect();
+        let values = self.plan.cells.iter().map(|cell| cell.value.at(env_steps) as f32);
+        let mut cells: Vec<f32> = values.collect();
+        cells[self.plan.acting.random.0] = f32::from(u8::from(random));
         // Most never change, and many runs would wait for as many copies.
         if self.cells.as_ref() == Some(&cells) {
             return Ok(());
