@@ -51,7 +51,7 @@ pub struct Variant(pub usize);
 
 /// How a policy acts and learns, as a schedule that never sees a number.
 pub trait Algorithm: Send + Debug {
-    /// Chooses [`Acting::action`] and [`Acting::sent`] of all acting rows by [`Acting::obs`].
+    /// Chooses [`Acting::action`] and [`Acting::env_action`] of all acting rows by [`Acting::obs`].
     ///
     /// # Errors
     /// A device that failed.

@@ -175,7 +175,7 @@ pub struct Acting {
     /// What the algorithm learns from: the number of a discrete action, or elements within -1 to 1.
     pub action: ColumnId,
     /// What the environment gets: the same number, or elements within their bounds.
-    pub sent: ColumnId,
+    pub env_action: ColumnId,
     /// 1 while actions are random, before learning starts; engines set it.
     pub random: CellId,
 }

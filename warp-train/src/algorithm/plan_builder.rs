@@ -27,7 +27,7 @@ pub struct Common {
     /// The memory's batch.
     pub replay: Replay,
     /// 1 / batch size.
-    pub share: CellId,
+    pub inv_batch_size: CellId,
     /// Step size.
     pub learning_rate: CellId,
     /// The critics', where it is not the same.
@@ -263,7 +263,7 @@ impl PlanBuilder {
         let mask = masked.then(|| self.column("mask_acting", RowsOf::Acting, mask_width));
         let begins = self.kept("begins", 1, 1.0);
         let action = self.column("action_acting", RowsOf::Acting, action_width);
-        let sent = self.column("sent", RowsOf::Acting, action_width);
+        let env_action = self.column("env_action", RowsOf::Acting, action_width);
         let replay = self.replay(keys, obs_width, action_width, masked.then_some(mask_width));
         let learning_rate = self.cell("learning_rate", keys.learning_rate.clone());
         let critic_rate = keys.critic_learning_rate.as_ref();
@@ -275,13 +275,13 @@ impl PlanBuilder {
             now: replay.mask.unwrap_or(all),
             next: replay.next_mask.unwrap_or(all),
         };
-        let share = self.constant("share", 1.0 / keys.batch_size as f64);
+        let inv_batch_size = self.constant("inv_batch_size", 1.0 / keys.batch_size as f64);
         let random = self.constant("random", 0.0);
         Ok(Common {
-            acting: Acting { obs, mask, begins, action, sent, random },
+            acting: Acting { obs, mask, begins, action, env_action, random },
             replay,
             allowed,
-            share,
+            inv_batch_size,
             learning_rate,
             critic_rate,
             tau: self.constant("tau", keys.tau),

@@ -25,25 +25,30 @@ pub(super) struct Learned {
 }
 
 impl Temperature {
-    pub(super) fn plan(d: &mut PlanBuilder, policy: &PolicyPlan) -> Self {
+    pub(super) fn plan(plan: &mut PlanBuilder, policy: &PolicyPlan) -> Self {
         let keys = &policy.config;
         if let Some(alpha) = keys.alpha {
-            let log_alpha = d.shared("log_alpha", &[alpha.ln() as f32]);
+            let log_alpha = plan.shared("log_alpha", &[alpha.ln() as f32]);
             return Self { log_alpha, learned: None, step: None };
         }
         let bias = vec![keys.alpha_start.ln() as f32];
         let hidden = Vec::new();
         let network =
             Perceptron { hidden, bias, layer_norm: false, ..PlanBuilder::perceptron(policy, 0, 1) };
-        let model = d.model("temperature", network);
-        let pass = d.pass_and_back("log_alpha", model, &[]);
+        let model = plan.model("temperature", network);
+        let pass = plan.pass_and_back("log_alpha", model, &[]);
         Self { log_alpha: pass.output, learned: Some(Learned { model, pass }), step: None }
     }
 
     /// The same with an optimiser. Decay would draw the temperature towards 1, which means nothing.
-    pub(super) fn with_rate(self, d: &mut PlanBuilder, rate: CellId, policy: &PolicyPlan) -> Self {
+    pub(super) fn with_rate(
+        self,
+        plan: &mut PlanBuilder,
+        rate: CellId,
+        policy: &PolicyPlan,
+    ) -> Self {
         let optimiser =
-            |own: Learned| d.optimiser_without_decay("temperature", &[own.model], rate, policy);
+            |own: Learned| plan.optimiser_without_decay("temperature", &[own.model], rate, policy);
         let step = self.learned.map(optimiser);
         Self { step, ..self }
     }

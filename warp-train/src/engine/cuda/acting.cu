@@ -51,7 +51,7 @@ __device__ inline void look(const Memory& m, unsigned int tile, unsigned int mem
 __device__ inline void send(const Memory& m, unsigned int tile, unsigned int member) {
     each_number(tile, member, ACTION, [&](unsigned int row, unsigned int i) {
         Place place = place_of(row);
-        float value = m.column[COLUMN_SENT][(unsigned long long)row * ACTION + i];
+        float value = m.column[COLUMN_ENV_ACTION][(unsigned long long)row * ACTION + i];
         void* to = m.action[place.group];
         if (DISCRETE) {
             ((int*)to)[place.row * ACTION + i] = (int)value;

@@ -204,7 +204,7 @@ impl Op {
                 writes.extend(mask(acting.mask));
             }
             Self::Send => {
-                reads.push(Thing::Column(acting.sent));
+                reads.push(Thing::Column(acting.env_action));
                 writes.push(Thing::World);
             }
             Self::Turn => writes.push(Thing::RingPlace),

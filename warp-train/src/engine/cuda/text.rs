@@ -280,7 +280,7 @@ impl ProgramContext<'_> {
             ("ACTING_OBS", Some(acting.obs)),
             ("ACTING_ACTION", Some(acting.action)),
             ("ACTING_MASK", acting.mask),
-            ("SENT", Some(acting.sent)),
+            ("ENV_ACTION", Some(acting.env_action)),
             ("BEGINS", Some(acting.begins)),
         ] {
             if let Some(column) = column {

@@ -224,12 +224,15 @@ impl PolicyRollout {
 
     /// Takes what the environments are to get in step 0, f32 `[n_rows, width]`: numbers of choices or
     /// elements of a box.
-    pub(crate) fn set_sent(&mut self, sent: &[f32]) {
+    pub(crate) fn set_env_actions(&mut self, actions: &[f32]) {
         match &mut self.actions {
             Actions::Discrete(choices) => {
-                choices.iter_mut().zip(sent).for_each(|(choice, sent)| *choice = *sent as i32);
+                choices
+                    .iter_mut()
+                    .zip(actions)
+                    .for_each(|(choice, action)| *choice = *action as i32);
             }
-            Actions::Continuous(_) => self.bounded.copy_from_slice(sent),
+            Actions::Continuous(_) => self.bounded.copy_from_slice(actions),
         }
     }
 
