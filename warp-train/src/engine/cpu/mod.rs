@@ -193,7 +193,7 @@ impl CpuEngine {
     pub(crate) fn finish_update(&mut self) -> Result<()> {
         if let Some(priority) = self.plan.replay.priority {
             let alpha = self.cells[priority.alpha.0];
-            self.memory.learn_errors(&self.columns[self.plan.replay.error.0], alpha)?;
+            self.memory.update_priorities(&self.columns[self.plan.replay.error.0], alpha)?;
         }
         self.updates += 1;
         Ok(())

@@ -187,8 +187,8 @@ impl<'a> Emitter<'a> {
     fn single(&self, op: &Op) -> String {
         match op {
             Op::Turn => "        turn_ring(m);\n".into(),
-            Op::Raise if self.context.has_shards() => shards::RAISE.into(),
-            Op::Raise => "        raise_largest(m);\n".into(),
+            Op::RaiseMaxPriority if self.context.has_shards() => shards::RAISE_MAX_PRIORITY.into(),
+            Op::RaiseMaxPriority => "        raise_max_priority(m);\n".into(),
             Op::Advance => "        m.counters[COUNTER_UPDATES] += 1u;\n".into(),
             Op::Count(OptimiserId(i)) => {
                 let optimiser = &self.context.plan.optimisers[*i];
@@ -239,11 +239,11 @@ impl<'a> Emitter<'a> {
             }
             Op::Pack(models) => self.pack(models, self.item_threads(op)),
             Op::Figures(figures) => self.figures(figures),
-            Op::Admit => self.of_priorities("admit"),
-            Op::Pick => self.of_priorities("pick"),
-            Op::Prioritise => self.of_priorities("prioritise"),
-            Op::Odds => self.of_priorities("tell_odds"),
-            Op::Weigh => self.of_priorities("weigh"),
+            Op::AddPriorities => self.of_priorities("add_priorities"),
+            Op::SampleByPriority => self.of_priorities("sample_by_priority"),
+            Op::UpdatePriorities => self.of_priorities("update_priorities"),
+            Op::PriorityStats => self.of_priorities("tell_priority_stats"),
+            Op::ImportanceWeights => self.of_priorities("importance_weights"),
             _ => String::new(),
         };
         self.last_meets = body.contains("team_sync");

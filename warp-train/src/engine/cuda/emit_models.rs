@@ -25,9 +25,11 @@ impl Emitter<'_> {
             Op::Descend(id) | Op::Sum(id) => tiles(&self.context.plan.optimisers[id.0].models),
             Op::PolyakUpdate(models, _) | Op::Pack(models) => tiles(models),
             Op::Figures(figures) => figures.len(),
-            Op::Admit | Op::Pick | Op::Prioritise | Op::Odds | Op::Weigh => {
-                self.context.division.shards
-            }
+            Op::AddPriorities
+            | Op::SampleByPriority
+            | Op::UpdatePriorities
+            | Op::PriorityStats
+            | Op::ImportanceWeights => self.context.division.shards,
             _ => 0,
         }
     }

@@ -212,7 +212,7 @@ const ARRAYS: [Field; 25] = [
     ("unsigned char*", "ring_next_mask", |m| &m.ring.flags[3]),
     ("float*", "priorities", |m| &m.priorities.nodes),
     ("float*", "largest", |m| &m.priorities.largest),
-    ("unsigned int*", "picked", |m| &m.priorities.picked),
+    ("unsigned int*", "sampled", |m| &m.priorities.sampled),
     ("unsigned int*", "owner", |m| &m.priorities.owner),
 ];
 

@@ -23,11 +23,11 @@ pub(super) enum Op {
     StoreIfDrawn,
     /// Notes whose episodes end with a step that is not kept.
     NoteEnds,
-    /// Gives a stored step its priorities.
-    Admit,
-    /// Picks a batch by priorities.
-    Pick,
-    /// Draws a batch, or puts what was picked together.
+    /// Gives the transitions of a stored step their first priorities.
+    AddPriorities,
+    /// Samples a batch by priorities.
+    SampleByPriority,
+    /// Samples a batch uniformly, or gathers what was sampled by priorities.
     Sample,
     /// Runs passes, which keep what derivatives that are wanted need.
     Forward(Vec<PassId>, Wanted),
@@ -51,18 +51,18 @@ pub(super) enum Op {
     PolyakUpdate(Vec<ModelId>, CellId),
     /// Takes means.
     Figures(Vec<FigureId>),
-    /// Makes errors priorities.
-    Prioritise,
+    /// Makes new priorities from errors.
+    UpdatePriorities,
     /// Gathers what all ranks tell: the end of a program.
     Exchange(Told),
     /// Adds the gradients of an optimiser's models up over ranks.
     Sum(OptimiserId),
-    /// Says how likely the rows of a picked batch were.
-    Odds,
-    /// Weighs them by the odds of all ranks and shards.
-    Weigh,
-    /// Takes over the largest priority of all ranks and shards.
-    Raise,
+    /// Takes the statistics of the priorities here.
+    PriorityStats,
+    /// Makes importance weights from the statistics of all ranks and shards.
+    ImportanceWeights,
+    /// Raises the largest priority to that of all ranks and shards.
+    RaiseMaxPriority,
     /// Counts an update.
     Advance,
 }
@@ -109,9 +109,9 @@ pub(super) enum Thing {
     Ring,
     RingPlace,
     Priorities,
-    Picked,
-    Odds,
-    LargestOfRanks,
+    Sampled,
+    PriorityStats,
+    MaxPriorityOfRanks,
     Updates,
 }
 
@@ -132,14 +132,14 @@ impl Op {
                 rows_of(plan.passes[passes[0].0].output)
             }
             Self::Rows(id) => rows_of(plan.rows[id.0].writes[0]),
-            Self::Turn | Self::Count(_) | Self::Advance | Self::Raise => Reach::Anywhere,
-            Self::Admit
-            | Self::Pick
-            | Self::Prioritise
+            Self::Turn | Self::Count(_) | Self::Advance | Self::RaiseMaxPriority => Reach::Anywhere,
+            Self::AddPriorities
+            | Self::SampleByPriority
+            | Self::UpdatePriorities
             | Self::Exchange(_)
             | Self::Sum(_)
-            | Self::Odds
-            | Self::Weigh
+            | Self::PriorityStats
+            | Self::ImportanceWeights
             | Self::Weights(_)
             | Self::Gather(_)
             | Self::Descend(_)
@@ -219,22 +219,22 @@ impl Op {
                 writes.push(Thing::Column(acting.begins));
             }
             Self::Sample => {
-                reads.extend([Thing::Ring, Thing::RingPlace, Thing::Updates, Thing::Picked]);
+                reads.extend([Thing::Ring, Thing::RingPlace, Thing::Updates, Thing::Sampled]);
                 let of = [replay.obs, replay.action, replay.reward, replay.discount];
                 writes.extend(columns(&of));
                 writes.extend(columns(&[replay.next_obs, replay.weight]));
                 writes.extend(mask(replay.mask).into_iter().chain(mask(replay.next_mask)));
             }
-            Self::Admit => {
+            Self::AddPriorities => {
                 reads.extend([Thing::Ring, Thing::RingPlace]);
                 writes.push(Thing::Priorities);
             }
-            Self::Pick => {
+            Self::SampleByPriority => {
                 reads.extend([Thing::Ring, Thing::RingPlace, Thing::Updates, Thing::Priorities]);
-                writes.extend([Thing::Picked, Thing::Column(replay.weight)]);
+                writes.extend([Thing::Sampled, Thing::Column(replay.weight)]);
             }
-            Self::Prioritise => {
-                reads.extend([Thing::Ring, Thing::Picked, Thing::Column(replay.error)]);
+            Self::UpdatePriorities => {
+                reads.extend([Thing::Ring, Thing::Sampled, Thing::Column(replay.error)]);
                 writes.push(Thing::Priorities);
             }
             Self::Rows(id) => {
@@ -249,7 +249,11 @@ impl Op {
                 writes.extend(figures.iter().map(|id| Thing::Figure(*id)));
             }
             Self::Advance => writes.push(Thing::Updates),
-            Self::Exchange(_) | Self::Sum(_) | Self::Odds | Self::Weigh | Self::Raise => {
+            Self::Exchange(_)
+            | Self::Sum(_)
+            | Self::PriorityStats
+            | Self::ImportanceWeights
+            | Self::RaiseMaxPriority => {
                 return self.touches_ranks(plan);
             }
             _ => return self.touches_models(plan),
@@ -265,21 +269,26 @@ impl Op {
                 let models = &plan.optimisers[id.0].models;
                 writes.extend(models.iter().map(|id| Thing::Gradient(*id)));
             }
-            Self::Odds => {
-                reads.extend([Thing::Picked, Thing::Priorities]);
-                writes.push(Thing::Odds);
+            Self::PriorityStats => {
+                reads.extend([Thing::Sampled, Thing::Priorities]);
+                writes.push(Thing::PriorityStats);
             }
-            Self::Exchange(Told::Odds) => writes.push(Thing::Odds),
-            Self::Weigh => {
-                reads.extend([Thing::Ring, Thing::Picked, Thing::Priorities, Thing::Odds]);
+            Self::Exchange(Told::PriorityStats) => writes.push(Thing::PriorityStats),
+            Self::ImportanceWeights => {
+                reads.extend([
+                    Thing::Ring,
+                    Thing::Sampled,
+                    Thing::Priorities,
+                    Thing::PriorityStats,
+                ]);
                 writes.push(Thing::Column(plan.replay.weight));
             }
-            Self::Exchange(Told::Largest) => {
+            Self::Exchange(Told::MaxPriority) => {
                 reads.push(Thing::Priorities);
-                writes.push(Thing::LargestOfRanks);
+                writes.push(Thing::MaxPriorityOfRanks);
             }
-            Self::Raise => {
-                reads.push(Thing::LargestOfRanks);
+            Self::RaiseMaxPriority => {
+                reads.push(Thing::MaxPriorityOfRanks);
                 writes.push(Thing::Priorities);
             }
             _ => {}
@@ -375,7 +384,7 @@ impl How {
         Self { shared, prioritised, ranks, shards, stores }
     }
 
-    /// What of priorities is told to other ranks, if there are any.
+    /// What ranks tell each other of priorities, if there are several.
     fn telling(self, told: Told) -> Option<Op> {
         self.ranks.then_some(Op::Exchange(told))
     }
@@ -383,7 +392,10 @@ impl How {
     /// The work of keeping what came of a step, or of not doing so.
     pub(super) fn storing(self, kept: bool) -> Vec<Op> {
         match kept {
-            true => [Op::Store].into_iter().chain(self.prioritised.then_some(Op::Admit)).collect(),
+            true => [Op::Store]
+                .into_iter()
+                .chain(self.prioritised.then_some(Op::AddPriorities))
+                .collect(),
             false => vec![Op::NoteEnds],
         }
     }
@@ -392,10 +404,10 @@ impl How {
     pub(super) fn ending(self) -> Vec<Op> {
         let mut ops = Vec::new();
         if self.prioritised {
-            ops.push(Op::Prioritise);
+            ops.push(Op::UpdatePriorities);
             if self.ranks || self.shards {
-                ops.extend(self.telling(Told::Largest));
-                ops.push(Op::Raise);
+                ops.extend(self.telling(Told::MaxPriority));
+                ops.push(Op::RaiseMaxPriority);
             }
         }
         ops.push(Op::Advance);
@@ -406,12 +418,12 @@ impl How {
 impl Engine for Tracer {
     fn sample(&mut self) -> Result<()> {
         let How { prioritised, ranks, shards, .. } = self.how;
-        self.ops.extend(prioritised.then_some(Op::Pick));
+        self.ops.extend(prioritised.then_some(Op::SampleByPriority));
         self.ops.push(Op::Sample);
         if prioritised && (ranks || shards) {
-            self.ops.push(Op::Odds);
-            self.ops.extend(self.how.telling(Told::Odds));
-            self.ops.push(Op::Weigh);
+            self.ops.push(Op::PriorityStats);
+            self.ops.extend(self.how.telling(Told::PriorityStats));
+            self.ops.push(Op::ImportanceWeights);
         }
         Ok(())
     }

@@ -20,7 +20,7 @@ pub(super) struct PriorityArrays {
     /// What a new transition gets, f32 `[shards]`.
     pub(super) largest: DeviceArray,
     /// Places of the samples of the last batch, u32 `[batch]`.
-    pub(super) picked: DeviceArray,
+    pub(super) sampled: DeviceArray,
     /// By transition: while priorities change, the last row of the batch that has it, plus 1; u32.
     pub(super) owner: DeviceArray,
 }
@@ -59,7 +59,7 @@ impl PriorityArrays {
             cells,
             nodes: make("replay.priority", F32, shards * 2 * leaves(cells))?,
             largest: make("replay.largest_priority", F32, shards)?,
-            picked: make("picked", U32, plan.batch_size)?,
+            sampled: make("sampled", U32, plan.batch_size)?,
             owner: make("owner", U32, shards * cells)?,
         };
         arrays.clear()?;

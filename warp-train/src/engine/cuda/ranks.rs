@@ -35,16 +35,17 @@ pub(super) enum Told {
     /// Sums of the gradients of an optimiser's models over the rows here.
     Gradient(OptimiserId),
     /// Of each shard the sum of all priorities, and the least one in its part of the batch.
-    Odds,
+    PriorityStats,
     /// The largest priority of each shard so far.
-    Largest,
+    MaxPriority,
 }
 
 impl Told {
     /// All that the ranks of `plan` tell each other; each has its number in this order.
     fn all(plan: &Plan) -> Vec<Self> {
         let gradients = (0..plan.optimisers.len()).map(|o| Self::Gradient(OptimiserId(o)));
-        let of_priorities = plan.replay.priority.map_or(&[][..], |_| &[Self::Odds, Self::Largest]);
+        let of_priorities =
+            plan.replay.priority.map_or(&[][..], |_| &[Self::PriorityStats, Self::MaxPriority]);
         gradients.chain(of_priorities.iter().copied()).collect()
     }
 
@@ -64,8 +65,8 @@ impl Told {
                 let models = &plan.optimisers[o].models;
                 models.iter().map(|id| layout.model(*id).parameters.len()).sum()
             }
-            Self::Odds => 2 * shards,
-            Self::Largest => shards,
+            Self::PriorityStats => 2 * shards,
+            Self::MaxPriority => shards,
         }
     }
 
@@ -73,7 +74,7 @@ impl Told {
     fn copies(self, len: usize, ranks: usize) -> usize {
         match self {
             Self::Gradient(_) => collectives::copies(len, ranks),
-            Self::Odds | Self::Largest => ranks,
+            Self::PriorityStats | Self::MaxPriority => ranks,
         }
     }
 }
@@ -101,8 +102,12 @@ pub(super) fn constants(plan: &Plan, division: Division, rank_counter: usize) ->
         ),
     };
     if plan.replay.priority.is_some() {
-        let [odds, largest] = [Told::Odds, Told::Largest].map(|told| told.number(plan));
-        let _ = writeln!(text, "#define TOLD_ODDS {odds}\n#define TOLD_LARGEST {largest}");
+        let [stats, largest] =
+            [Told::PriorityStats, Told::MaxPriority].map(|told| told.number(plan));
+        let _ = writeln!(
+            text,
+            "#define EXCHANGED_PRIORITY_STATS {stats}\n#define EXCHANGED_MAX_PRIORITY {largest}"
+        );
     }
     text
 }
@@ -131,7 +136,7 @@ impl RankArrays {
         };
         let all = Told::all(plan);
         let told = all.iter().map(|told| match told {
-            Told::Largest => Ok(priorities.largest.clone()),
+            Told::MaxPriority => Ok(priorities.largest.clone()),
             told => make("told to ranks", len(told)),
         });
         let told = told.collect::<warp_data::Result<Vec<_>>>()?;

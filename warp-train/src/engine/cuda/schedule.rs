@@ -227,7 +227,12 @@ mod tests {
         let prioritised = How { prioritised: true, ..How::default() };
         assert_eq!(
             told(&format!("{sac}\nprioritised = true"), prioritised),
-            [vec![Told::Odds], vec![critics, temperature, Told::Largest], vec![actor], vec![]]
+            [
+                vec![Told::PriorityStats],
+                vec![critics, temperature, Told::MaxPriority],
+                vec![actor],
+                vec![]
+            ]
         );
         let dqn = "env_id = \"cartpole\"\nalgorithm = \"dqn\"";
         assert_eq!(told(dqn, How { shared: true, ..How::default() }), [vec![critics], vec![]]);

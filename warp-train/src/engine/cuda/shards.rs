@@ -19,7 +19,7 @@ const REPLACED: [(&str, &str); 2] = [
 ];
 
 /// One thread's work for all shards.
-pub(super) const RAISE: &str = "        for (unsigned int shard = 0; shard < SHARDS; ++shard) raise_largest(of_shard(m, shard));\n";
+pub(super) const RAISE_MAX_PRIORITY: &str = "        for (unsigned int shard = 0; shard < SHARDS; ++shard) raise_max_priority(of_shard(m, shard));\n";
 
 /// The sizes of a rank's rows and of its part of a batch, and of what a shard has of either.
 #[derive(Debug, Clone, Copy)]
