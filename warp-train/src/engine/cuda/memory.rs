@@ -2,7 +2,7 @@
 
 use super::layout::Layout;
 use super::priorities::PriorityArrays;
-use super::ranks::{Division, RankArrays, Told};
+use super::ranks::{Division, Exchanged, RankArrays};
 use super::ring::{RingArrays, ring_steps};
 use super::text::Agents;
 use crate::algorithm::{Plan, RowsOf};
@@ -99,7 +99,7 @@ pub(super) struct Memory {
     alive_now: DeviceArray,
     pub(super) ring: RingArrays,
     pub(super) priorities: PriorityArrays,
-    /// Where ranks or shards tell each other something.
+    /// Where ranks or shards exchange something.
     pub(super) ranks: Option<RankArrays>,
     division: Division,
     world: World,
@@ -145,7 +145,7 @@ impl Memory {
             barrier: make("barrier", U32, 1)?,
             alive_now: make("alive_now", U8, place.n_rows)?,
             ring: RingArrays::new(device, plan, place.n_rows, division.shards)?,
-            ranks: division.tells(plan).then(ranks).transpose()?,
+            ranks: division.exchanges(plan).then(ranks).transpose()?,
             priorities,
             division,
             world,
@@ -230,8 +230,8 @@ pub(super) fn text(plan: &Plan, n_groups: usize, division: Division) -> String {
     for (c_type, name) in OF_WORLD {
         let _ = writeln!(text, "    {c_type} {name};");
     }
-    if division.tells(plan) {
-        let n = Told::n(plan);
+    if division.exchanges(plan) {
+        let n = Exchanged::n(plan);
         let _ = writeln!(text, "    float* told[{n}];\n    const float* heard[{n}];");
     }
     if division.shards > 1 {

@@ -165,7 +165,7 @@ __device__ inline void sample_by_all(const Memory& m, unsigned int tile, unsigne
 }
 
 // Makes place for the step that comes: the one before the head.
-__device__ inline void turn_ring(const Memory& m) {
+__device__ inline void advance_ring(const Memory& m) {
     m.counters[COUNTER_HEAD] = (m.counters[COUNTER_HEAD] + 1u) % RING_STEPS;
     if (m.counters[COUNTER_SIZE] < RING_STEPS) m.counters[COUNTER_SIZE] += 1u;
 }

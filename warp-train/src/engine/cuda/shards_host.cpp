@@ -189,7 +189,7 @@ static void work(const Memory& m, unsigned int thread) {
     for (unsigned int t = 0; t < STEPS; ++t) {
         if (thread == 0) {
             happen(m, t);
-            turn_ring(m);
+            advance_ring(m);
         }
         __syncthreads();
         for (unsigned int tile = 0; tile * TILE_ROWS < N_ROWS; ++tile)

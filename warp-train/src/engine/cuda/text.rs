@@ -190,7 +190,7 @@ impl ProgramContext<'_> {
     fn replay(&self) -> String {
         let priorities = match self.plan.replay.priority {
             None => String::new(),
-            Some(_) if self.division.tells(self.plan) => [PRIORITIES, RANKS].concat(),
+            Some(_) if self.division.exchanges(self.plan) => [PRIORITIES, RANKS].concat(),
             Some(_) => PRIORITIES.into(),
         };
         if !self.has_shards() {
@@ -319,8 +319,8 @@ impl ProgramContext<'_> {
             1 => "",
             // Of several runs, acting that waited so long would keep others from that place. But an update may begin early:
             // it waits for acting and the environment's step alone, which are short and at their places already.
-            _ if self.stores(ops) || segments.first().is_some_and(Segment::turns_first) => "",
-            _ if ops.contains(&Op::Look) => {
+            _ if self.stores(ops) || segments.first().is_some_and(Segment::advances_first) => "",
+            _ if ops.contains(&Op::LoadObservations) => {
                 "    allow_next_kernel();\n    wait_for_previous_kernel();\n"
             }
             _ => "    wait_for_previous_kernel();\n",
