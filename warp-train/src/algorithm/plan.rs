@@ -8,7 +8,7 @@ use crate::algorithm::{Gradients, Schedule};
 use crate::error::{Error, Result};
 use crate::loss::row::RowFunction;
 use crate::model::Perceptron;
-use crate::optimiser::DescentConfig;
+use crate::optimiser::OptimiserConfig;
 
 macro_rules! ids {
     ($($(#[$doc:meta])* $name:ident)*) => {$(
@@ -140,7 +140,7 @@ pub struct Optimiser {
     /// Step size.
     pub learning_rate: CellId,
     /// The rule of its steps, with its constants.
-    pub descent: DescentConfig,
+    pub config: OptimiserConfig,
     /// Largest norm of the models' gradients together; 0: not clipped.
     pub max_grad_norm: f64,
 }

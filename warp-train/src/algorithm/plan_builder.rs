@@ -1,4 +1,4 @@
-//! A plan on the way: hands out ids and declares what every off-policy algorithm has.
+//! Builds a [`Plan`]: hands out ids, and declares what every off-policy algorithm has.
 
 use super::plan::*;
 use crate::algorithm::{PolicyConfig, PolicyPlan, Schedule};
@@ -138,7 +138,7 @@ impl PlanBuilder {
         PassId(self.passes.len() - 1)
     }
 
-    /// The same with a backward pass, for gradients of the model's parameters.
+    /// A pass with a backward pass, which gives gradients of the model's parameters.
     pub fn pass_and_back(
         &mut self,
         name: &str,
@@ -153,7 +153,8 @@ impl PlanBuilder {
         LearningPass { pass, output, d_output }
     }
 
-    /// The same with derivatives by input number `input`, and none by parameters.
+    /// A pass with a backward pass to its input number `input`: it gives derivatives by that input, and leaves the
+    /// model's parameters alone.
     pub fn pass_and_back_to(
         &mut self,
         name: &str,
@@ -215,9 +216,10 @@ impl PlanBuilder {
         policy: &PolicyPlan,
     ) -> OptimiserId {
         // A number alone: the configuration is checked.
-        let (descent, max_grad_norm) = (policy.descent(), policy.config.max_grad_norm.at(0));
+        let (config, max_grad_norm) =
+            (policy.optimiser_config(), policy.config.max_grad_norm.at(0));
         let (name, models) = (name.into(), models.to_vec());
-        self.optimisers.push(Optimiser { name, models, learning_rate, descent, max_grad_norm });
+        self.optimisers.push(Optimiser { name, models, learning_rate, config, max_grad_norm });
         OptimiserId(self.optimisers.len() - 1)
     }
 
@@ -230,7 +232,7 @@ impl PlanBuilder {
         policy: &PolicyPlan,
     ) -> OptimiserId {
         let id = self.optimiser(name, models, learning_rate, policy);
-        self.optimisers[id.0].descent.weight_decay = 0.0;
+        self.optimisers[id.0].config.weight_decay = 0.0;
         id
     }
 

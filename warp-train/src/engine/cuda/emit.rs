@@ -192,7 +192,7 @@ impl<'a> Emitter<'a> {
             Op::Advance => "        m.counters[COUNTER_UPDATES] += 1u;\n".into(),
             Op::Count(OptimiserId(i)) => {
                 let optimiser = &self.context.plan.optimisers[*i];
-                let (rate, decay) = (optimiser.learning_rate.0, optimiser.descent.weight_decay);
+                let (rate, decay) = (optimiser.learning_rate.0, optimiser.config.weight_decay);
                 format!(
                     "        begin_step(m.counters + COUNTER_STEPS + {i}, m.constants + 4 * {i}, \
                      m.cells[{rate}], {decay:?}, m.steps + {i});\n"

@@ -9,7 +9,7 @@ use crate::algorithm::{Plan, RowsOf};
 use crate::engine::cpu::Place;
 use crate::engine::rollout::GroupRows;
 use crate::error::{Error, Result};
-use crate::optimiser::{Descent, DescentConfig};
+use crate::optimiser::{Optimiser, OptimiserConfig};
 use std::fmt::Write;
 use warp_core::DType::{F32, U8, U32};
 use warp_data::cuda::{Device, DeviceArray};
@@ -156,12 +156,12 @@ impl Memory {
 
     fn push_constants(&self, plan: &Plan) -> Result<()> {
         let of = |optimiser: &crate::algorithm::Optimiser| {
-            let DescentConfig { beta_1, beta_2, epsilon, .. } = optimiser.descent;
+            let OptimiserConfig { beta_1, beta_2, epsilon, .. } = optimiser.config;
             [beta_1, beta_2, epsilon, optimiser.max_grad_norm]
         };
         for optimiser in &plan.optimisers {
             // Refuses what is out of range.
-            Descent::new(optimiser.descent, 0).map_err(|e| Error::Invalid(e.to_string()))?;
+            Optimiser::new(optimiser.config, 0).map_err(|e| Error::Invalid(e.to_string()))?;
         }
         let words = plan.optimisers.iter().flat_map(of).flat_map(words).collect::<Vec<_>>();
         Ok(self.constants.push(&words)?)

@@ -259,9 +259,9 @@ impl ProgramContext<'_> {
         }
         define("CELL_GAMMA", &plan.replay.gamma.0);
         // The same for all optimisers of a policy.
-        let descent = plan.optimisers.first().map(|one| one.descent).unwrap_or_default();
-        define("RMSPROP", &u8::from(descent.rule == UpdateRule::RmsProp));
-        let decays = plan.optimisers.iter().any(|one| one.descent.weight_decay > 0.0);
+        let config = plan.optimisers.first().map(|one| one.config).unwrap_or_default();
+        define("RMSPROP", &u8::from(config.rule == UpdateRule::RmsProp));
+        let decays = plan.optimisers.iter().any(|one| one.config.weight_decay > 0.0);
         define("DECAYS", &u8::from(decays));
         for (i, name) in COUNTERS.iter().enumerate() {
             define(&format!("COUNTER_{name}"), &i);

@@ -14,7 +14,7 @@ use crate::loss::{Gathered, Loss, LossMetrics, LossPart, LossSums, Minibatch, Pi
 use crate::loss::{OutputGradients, Outputs, Room, part_of_loss};
 use crate::model::{Activation, NamedTensor, PolicyTensors};
 use crate::network::StepSizes;
-use crate::optimiser::{self, Descent, DescentConfig, Moved};
+use crate::optimiser::{self, Moved, Optimiser, OptimiserConfig};
 use std::ops::Range;
 use std::sync::{Mutex, RwLock};
 use warp_func::ThreadPool;
@@ -49,7 +49,7 @@ pub(super) struct NativePolicy {
     parts: Vec<(LossPart, Range<usize>)>,
     /// Sum of the squares of each part's gradient.
     squares: Vec<f64>,
-    descent: Descent,
+    optimiser: Optimiser,
     /// The rows of each chunk, which the tasks of its parts share.
     rows: Vec<RwLock<ChunkRows>>,
     /// Chunk by chunk, each part by part.
@@ -109,7 +109,7 @@ impl NativePolicy {
         weights: Vec<NamedTensor>,
         activation: Activation,
         layout: ActionLayout,
-        descent: DescentConfig,
+        optimiser: OptimiserConfig,
         threads: usize,
     ) -> Result<Self, PolicyError> {
         let network = Network::from_tensors(&weights, activation)?;
@@ -122,7 +122,7 @@ impl NativePolicy {
             parameters: vec![0.0; n],
             transposed: vec![0.0; n],
             gradients: vec![0.0; n],
-            descent: Descent::new(descent, n)?,
+            optimiser: Optimiser::new(optimiser, n)?,
             rows: Vec::new(),
             chunks: Vec::new(),
             tiles: (0..threads.max(1)).map(|_| Mutex::default()).collect(),
@@ -284,7 +284,7 @@ impl NativePolicy {
                 let gradients = &chunk.gradients[parts[part].1.clone()];
                 if i == 0 { sums.copy_from_slice(gradients) } else { add_rows(sums, gradients) }
             }
-            **squares = optimiser::squares(sums);
+            **squares = optimiser::squared_norm(sums);
         });
     }
 
@@ -297,7 +297,7 @@ impl NativePolicy {
     pub(super) fn set_gradient(&mut self, sum: &[f32]) {
         self.gradients.copy_from_slice(sum);
         for (squares, (_, range)) in self.squares.iter_mut().zip(&self.parts) {
-            *squares = optimiser::squares(&sum[range.clone()]);
+            *squares = optimiser::squared_norm(&sum[range.clone()]);
         }
     }
 
@@ -335,19 +335,19 @@ impl NativePolicy {
         thread_pool: &mut ThreadPool,
     ) -> Result<f64, PolicyError> {
         let norm = self.squares.iter().sum::<f64>().sqrt();
-        let stride = self.descent.begin(norm, optimiser::limit(sizes.max_grad_norm))?;
+        let prepared = self.optimiser.begin(norm, optimiser::limit(sizes.max_grad_norm))?;
         let of = |part| {
-            stride.of(if part == LossPart::Value {
+            prepared.of(if part == LossPart::Value {
                 sizes.critic_learning_rate
             } else {
                 sizes.learning_rate
             })
         };
         let steps: Vec<_> = self.parts.iter().map(|(part, _)| of(*part)).collect();
-        let Self { network, descent, parameters, transposed, gradients, parts, .. } = self;
+        let Self { network, optimiser, parameters, transposed, gradients, parts, .. } = self;
         let pieces = in_parts(parameters, parts).into_iter().zip(in_parts(transposed, parts));
-        let first = in_parts(&mut descent.exp_avg, parts);
-        let moments = first.into_iter().zip(in_parts(&mut descent.exp_avg_sq, parts));
+        let first = in_parts(&mut optimiser.exp_avg, parts);
+        let moments = first.into_iter().zip(in_parts(&mut optimiser.exp_avg_sq, parts));
         let jobs: Vec<_> = pieces.zip(moments).map(Mutex::new).collect();
         thread_pool.run(jobs.len(), &|part| {
             let Ok(mut job) = jobs[part].lock() else { return };
@@ -375,10 +375,10 @@ impl NativePolicy {
 
     /// Weights, optimiser state and step count.
     pub(super) fn tensors(&self) -> PolicyTensors {
-        let mut optimizer = self.named(&self.descent.exp_avg, ".exp_avg");
-        optimizer.extend(self.named(&self.descent.exp_avg_sq, ".exp_avg_sq"));
+        let mut optimizer = self.named(&self.optimiser.exp_avg, ".exp_avg");
+        optimizer.extend(self.named(&self.optimiser.exp_avg_sq, ".exp_avg_sq"));
         let weights = self.named(&self.parameters, "");
-        PolicyTensors { weights, optimizer, n_steps: self.descent.n_steps() }
+        PolicyTensors { weights, optimizer, n_steps: self.optimiser.n_steps() }
     }
 
     fn named(&self, flat: &[f32], suffix: &str) -> Vec<NamedTensor> {
@@ -412,10 +412,10 @@ impl NativePolicy {
         let fresh = tensors.optimizer.is_empty() && tensors.n_steps == 0;
         if !fresh {
             let exp_avg = self.flat(&tensors.optimizer, ".exp_avg")?;
-            self.descent.exp_avg_sq = self.flat(&tensors.optimizer, ".exp_avg_sq")?;
-            self.descent.exp_avg = exp_avg;
+            self.optimiser.exp_avg_sq = self.flat(&tensors.optimizer, ".exp_avg_sq")?;
+            self.optimiser.exp_avg = exp_avg;
         }
-        self.descent.n_steps = tensors.n_steps;
+        self.optimiser.n_steps = tensors.n_steps;
         self.parameters = parameters;
         let all = 0..self.parameters.len();
         transpose_weights(&self.network, &all, &self.parameters, &mut self.transposed);
