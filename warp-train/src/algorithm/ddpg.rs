@@ -1,5 +1,5 @@
-//! Deep deterministic policy gradient (Lillicrap et al., 2016): one critic, whose slope by the action
-//! the actor climbs, and targets of both.
+//! Deep deterministic policy gradient (Lillicrap et al., 2016): a deterministic actor that ascends the gradient of one
+//! critic with respect to the action, and target networks of both.
 
 use super::deterministic::Actor;
 use super::plan_builder::PlanBuilder;

@@ -1,4 +1,4 @@
-//! What DDPG and TD3 have in common: an actor whose actions are tanh of what it gives, and noise.
+//! The deterministic actor of DDPG and TD3: actions are tanh of the network's outputs, explored with noise.
 
 use super::plan_builder::{Common, LearningPass, PlanBuilder};
 use super::{ColumnId, Engine, ModelId, PassId, RowsId, RowsOf, noise};

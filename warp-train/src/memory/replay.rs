@@ -73,7 +73,7 @@ impl<'a> Transition<'a> {
 /// How batches are sampled.
 #[derive(Debug, Clone, Copy)]
 pub struct Sampling {
-    /// The batch's random numbers, of row 0.
+    /// The run's seed.
     pub seed: u64,
     /// Number of the batch.
     pub batch: u32,

@@ -62,7 +62,7 @@ pub struct PolicyRollout {
     /// What the environments got of continuous actions in the last step, f32 `[n_rows, dim]`; empty
     /// for discrete ones.
     pub bounded: Vec<f32>,
-    /// Log-probability of that, f32 `[n_steps, n_rows]`.
+    /// Log-probability of `actions` when they were sampled, f32 `[n_steps, n_rows]`.
     pub log_probs: Vec<f32>,
     /// Value estimates of the observations, f32 `[n_steps + 1, n_rows]`.
     pub values: Vec<f32>,
