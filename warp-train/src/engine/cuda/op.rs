@@ -195,6 +195,7 @@ impl Op {
         }
     }
 
+    /// What it reads and writes.
     fn access(&self, plan: &Plan) -> Access {
         let (acting, replay) = (&plan.acting, &plan.replay);
         let columns =
@@ -234,22 +235,8 @@ impl Op {
                 writes.extend(columns(&[replay.next_obs, replay.weight]));
                 writes.extend(mask(replay.mask).into_iter().chain(mask(replay.next_mask)));
             }
-            Self::AddPriorities => {
-                reads.extend([Resource::Ring, Resource::RingPlace]);
-                writes.push(Resource::Priorities);
-            }
-            Self::SampleByPriority => {
-                reads.extend([
-                    Resource::Ring,
-                    Resource::RingPlace,
-                    Resource::Updates,
-                    Resource::Priorities,
-                ]);
-                writes.extend([Resource::Sampled, Resource::Column(replay.weight)]);
-            }
-            Self::UpdatePriorities => {
-                reads.extend([Resource::Ring, Resource::Sampled, Resource::Column(replay.error)]);
-                writes.push(Resource::Priorities);
+            Self::AddPriorities | Self::SampleByPriority | Self::UpdatePriorities => {
+                return self.priority_access(plan);
             }
             Self::Rows(id) => {
                 let rows = &plan.rows[id.0];
@@ -271,6 +258,33 @@ impl Op {
                 return self.rank_access(plan);
             }
             _ => return self.model_access(plan),
+        }
+        Access { reads, writes }
+    }
+
+    /// The same of what changes priorities, or samples by them.
+    fn priority_access(&self, plan: &Plan) -> Access {
+        let replay = &plan.replay;
+        let (mut reads, mut writes) = (Vec::new(), Vec::new());
+        match self {
+            Self::AddPriorities => {
+                reads.extend([Resource::Ring, Resource::RingPlace]);
+                writes.push(Resource::Priorities);
+            }
+            Self::SampleByPriority => {
+                reads.extend([
+                    Resource::Ring,
+                    Resource::RingPlace,
+                    Resource::Updates,
+                    Resource::Priorities,
+                ]);
+                writes.extend([Resource::Sampled, Resource::Column(replay.weight)]);
+            }
+            Self::UpdatePriorities => {
+                reads.extend([Resource::Ring, Resource::Sampled, Resource::Column(replay.error)]);
+                writes.push(Resource::Priorities);
+            }
+            _ => {}
         }
         Access { reads, writes }
     }
