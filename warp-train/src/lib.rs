@@ -56,7 +56,7 @@ pub mod native {
     }
 }
 
-/// Policies on burn's tensors: networks, losses, Adam, and a learner of them.
+/// Policies whose networks run on burn tensors, and a learner of them.
 #[cfg(feature = "burn")]
 pub mod burn {
     pub use crate::network::burn::*;

@@ -1,4 +1,5 @@
-//! Copies of the host's numbers to a GPU that is at work, without a host that waits until it comes to them.
+//! Copies arrays of the host to the GPU asynchronously: through pinned memory, so that the host need not wait for the
+//! work before them.
 #![expect(unsafe_code, reason = "the driver reads pinned memory of the host meanwhile")]
 
 use super::array::DeviceArray;

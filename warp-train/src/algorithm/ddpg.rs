@@ -1,5 +1,5 @@
-//! Deep deterministic policy gradient (Lillicrap et al., 2016): one critic, whose slope by the action
-//! the actor climbs, and targets of both.
+//! Deep deterministic policy gradient (Lillicrap et al., 2016): a deterministic actor that ascends the gradient of one
+//! critic with respect to the action, and target networks of both.
 
 use super::deterministic::Actor;
 use super::plan_builder::PlanBuilder;
@@ -15,7 +15,7 @@ use warp_core::EnvSpec;
 pub struct Ddpg {
     actor: Actor,
     squash_next: RowsId,
-    critic_next: PassId,
+    critic_target_pass: PassId,
     critic: PassId,
     critic_loss: RowsId,
     critic_step: OptimiserId,
@@ -34,65 +34,69 @@ impl Ddpg {
     /// # Errors
     /// The action space is not a `Box`.
     pub fn plan(policy: &PolicyPlan, spec: &EnvSpec) -> Result<(Plan, Self)> {
-        let mut d = PlanBuilder::default();
-        let common = d.common(policy, spec)?;
-        let (replay, share, dim) = (common.replay, common.share, common.action_width);
-        let actor = Actor::plan(&mut d, policy, spec, &common)?;
+        let mut plan = PlanBuilder::default();
+        let common = plan.common(policy, spec)?;
+        let (replay, inv_batch_size, dim) =
+            (common.replay, common.inv_batch_size, common.action_width);
+        let actor = Actor::plan(&mut plan, policy, spec, &common)?;
         let network = PlanBuilder::perceptron(policy, common.obs_width + dim, 1);
-        let critic_model = d.model("critic", network);
-        let critic_target = d.target(critic_model);
+        let critic_model = plan.model("critic", network);
+        let critic_target = plan.target(critic_model);
 
-        let next_action = d.column("next_action", RowsOf::Batch, dim);
-        let squash_next = d.rows(&SQUASH, &[], &[d.output(actor.next)], &[next_action]);
-        let critic_next = d.pass("next_q", critic_target, &[replay.next_obs, next_action]);
-        let critic = d.pass_and_back("q", critic_model, &[replay.obs, replay.action]);
-        let [critic_loss, actor_loss] = ["critic_loss", "actor_loss"].map(|name| d.number(name));
-        let critic_loss_rows = d.rows(
+        let next_action = plan.column("next_action", RowsOf::Batch, dim);
+        let squash_next =
+            plan.rows(&SQUASH, &[], &[plan.output(actor.target_pass)], &[next_action]);
+        let critic_target_pass =
+            plan.pass("next_q", critic_target, &[replay.next_obs, next_action]);
+        let critic = plan.pass_and_back("q", critic_model, &[replay.obs, replay.action]);
+        let [critic_loss, actor_loss] = ["critic_loss", "actor_loss"].map(|name| plan.number(name));
+        let critic_loss_rows = plan.rows(
             &CRITIC_LOSS,
-            &[share],
+            &[inv_batch_size],
             &[
                 replay.reward,
                 replay.discount,
                 replay.weight,
-                d.output(critic_next),
-                d.output(critic),
+                plan.output(critic_target_pass),
+                critic.output,
             ],
-            &[d.d_output(critic), critic_loss, replay.error],
+            &[critic.d_output, critic_loss, replay.error],
         );
 
         let inputs = [replay.obs, actor.action];
-        let critic_of_actor = d.pass_and_back_to("q_of_actor", critic_model, &inputs, 1);
-        let actor_loss_rows = d.rows(
+        let critic_of_actor = plan.pass_and_back_to("q_of_actor", critic_model, &inputs, 1);
+        let actor_loss_rows = plan.rows(
             &ACTOR_LOSS,
-            &[share],
-            &[replay.weight, d.output(critic_of_actor)],
-            &[d.d_output(critic_of_actor), actor_loss],
+            &[inv_batch_size],
+            &[replay.weight, critic_of_actor.output],
+            &[critic_of_actor.d_output, actor_loss],
         );
-        let actor_gradient = d.rows(
+        let actor_gradient = plan.rows(
             &ACTOR_GRADIENT,
             &[],
-            &[actor.action, d.d_input(critic_of_actor)],
-            &[d.d_output(actor.pass)],
+            &[actor.action, critic_of_actor.d_input],
+            &[actor.on_batch.d_output],
         );
 
         let rate = common.learning_rate;
-        let critic_step = d.optimiser("critic", &[critic_model], common.critic_rate, policy);
-        let actor_step = d.optimiser("actor", &[actor.model], rate, policy);
+        let critic_step = plan.optimiser("critic", &[critic_model], common.critic_rate, policy);
+        let actor_step = plan.optimiser("actor", &[actor.model], rate, policy);
         let figures = [
-            d.figure("critic_loss", critic_loss),
-            d.figure("actor_loss", actor_loss),
-            d.figure("q", d.output(critic)),
+            plan.figure("critic_loss", critic_loss),
+            plan.figure("actor_loss", actor_loss),
+            plan.figure("q", critic.output),
         ];
         let targets = [actor.target, critic_target];
-        let plan = d.finish(policy, &common, Greedy { pass: actor.acts, outputs: Some(&OUTPUTS) });
+        let plan =
+            plan.finish(policy, &common, Greedy { pass: actor.act_pass, outputs: Some(&OUTPUTS) });
         let algorithm = Self {
             actor,
             squash_next,
-            critic_next,
-            critic,
+            critic_target_pass,
+            critic: critic.pass,
             critic_loss: critic_loss_rows,
             critic_step,
-            critic_of_actor,
+            critic_of_actor: critic_of_actor.pass,
             actor_loss: actor_loss_rows,
             actor_gradient,
             actor_step,
@@ -112,10 +116,10 @@ impl Algorithm for Ddpg {
     fn update(&self, engine: &mut dyn Engine, _: Variant) -> Result<()> {
         engine.sample()?;
         // Critic: towards r + gamma Q'(s', mu'(s')).
-        engine.forward(&[self.actor.next, self.actor.pass])?;
+        engine.forward(&[self.actor.target_pass, self.actor.on_batch.pass])?;
         engine.rows(self.squash_next)?;
         engine.rows(self.actor.squash)?;
-        engine.forward(&[self.critic, self.critic_next])?;
+        engine.forward(&[self.critic, self.critic_target_pass])?;
         engine.rows(self.critic_loss)?;
         engine.backward(&[self.critic], Gradients::OfParameters)?;
         engine.step(self.critic_step)?;
@@ -125,7 +129,7 @@ impl Algorithm for Ddpg {
         engine.rows(self.actor_loss)?;
         engine.backward(&[self.critic_of_actor], Gradients::OfInput)?;
         engine.rows(self.actor_gradient)?;
-        engine.backward(&[self.actor.pass], Gradients::OfParameters)?;
+        engine.backward(&[self.actor.on_batch.pass], Gradients::OfParameters)?;
         engine.step(self.actor_step)?;
 
         engine.polyak_update(&self.targets, self.tau)?;

@@ -1,6 +1,6 @@
-//! What DDPG and TD3 have in common: an actor whose actions are tanh of what it gives, and noise.
+//! The deterministic actor of DDPG and TD3: actions are tanh of the network's outputs, explored with noise.
 
-use super::plan_builder::{Common, PlanBuilder};
+use super::plan_builder::{Common, LearningPass, PlanBuilder};
 use super::{ColumnId, Engine, ModelId, PassId, RowsId, RowsOf, noise};
 use crate::algorithm::PolicyPlan;
 use crate::error::Result;
@@ -12,13 +12,13 @@ use warp_core::EnvSpec;
 pub(super) struct Actor {
     pub(super) model: ModelId,
     pub(super) target: ModelId,
-    pub(super) acts: PassId,
+    pub(super) act_pass: PassId,
     squash_acting: RowsId,
     explore: RowsId,
     /// The target on what follows.
-    pub(super) next: PassId,
+    pub(super) target_pass: PassId,
     /// On the batch, to be improved.
-    pub(super) pass: PassId,
+    pub(super) on_batch: LearningPass,
     pub(super) squash: RowsId,
     /// Its action there, batch `[dim]`.
     pub(super) action: ColumnId,
@@ -26,28 +26,38 @@ pub(super) struct Actor {
 
 impl Actor {
     pub(super) fn plan(
-        d: &mut PlanBuilder,
+        plan: &mut PlanBuilder,
         policy: &PolicyPlan,
         spec: &EnvSpec,
         common: &Common,
     ) -> Result<Self> {
         let (acting, replay, dim) = (common.acting, common.replay, common.action_width);
-        let model = d.model("actor", PlanBuilder::perceptron(policy, common.obs_width, dim));
-        let target = d.target(model);
-        let acts = d.pass("output_acting", model, &[acting.obs]);
-        let wanted = d.column("wanted", RowsOf::Acting, dim);
-        let squash_acting = d.rows(&SQUASH, &[], &[d.output(acts)], &[wanted]);
-        let explore = noise::explore(d, policy, spec, common, wanted)?;
-        let next = d.pass("next_output", target, &[replay.next_obs]);
-        let pass = d.pass_and_back("output", model, &[replay.obs]);
-        let action = d.column("actor_action", RowsOf::Batch, dim);
-        let squash = d.rows(&SQUASH, &[], &[d.output(pass)], &[action]);
-        Ok(Self { model, target, acts, squash_acting, explore, next, pass, squash, action })
+        let model = plan.model("actor", PlanBuilder::perceptron(policy, common.obs_width, dim));
+        let target = plan.target(model);
+        let act_pass = plan.pass("output_acting", model, &[acting.obs]);
+        let policy_action = plan.column("policy_action", RowsOf::Acting, dim);
+        let squash_acting = plan.rows(&SQUASH, &[], &[plan.output(act_pass)], &[policy_action]);
+        let explore = noise::explore(plan, policy, spec, common, policy_action)?;
+        let target_pass = plan.pass("next_output", target, &[replay.next_obs]);
+        let on_batch = plan.pass_and_back("output", model, &[replay.obs]);
+        let action = plan.column("actor_action", RowsOf::Batch, dim);
+        let squash = plan.rows(&SQUASH, &[], &[on_batch.output], &[action]);
+        Ok(Self {
+            model,
+            target,
+            act_pass,
+            squash_acting,
+            explore,
+            target_pass,
+            on_batch,
+            squash,
+            action,
+        })
     }
 
     /// Acts with noise.
     pub(super) fn act(&self, engine: &mut dyn Engine) -> Result<()> {
-        engine.forward(&[self.acts])?;
+        engine.forward(&[self.act_pass])?;
         engine.rows(self.squash_acting)?;
         engine.rows(self.explore)
     }

@@ -17,11 +17,11 @@ const NETWORK_AND_TARGET: Variant = Variant(1);
 /// DQN's passes, row functions and optimiser.
 #[derive(Debug)]
 pub struct Dqn {
-    acts: Values,
+    act_values: Values,
     act: RowsId,
-    next: Values,
+    target_next: Values,
     /// The network's own values of what follows, if it chooses.
-    chooser: Option<Values>,
+    online_next: Option<Values>,
     q: Values,
     loss: RowsId,
     duel_gradient: Option<RowsId>,
@@ -41,10 +41,15 @@ struct Values {
 }
 
 impl Values {
-    fn plan(d: &mut PlanBuilder, name: &str, pass: PassId, duel: Option<(RowsOf, usize)>) -> Self {
-        let Some((rows, n)) = duel else { return Self { pass, duel: None, q: d.output(pass) } };
-        let q = d.column(name, rows, n);
-        Self { pass, duel: Some(d.rows(&DUEL, &[], &[d.output(pass)], &[q])), q }
+    fn plan(
+        plan: &mut PlanBuilder,
+        name: &str,
+        pass: PassId,
+        duel: Option<(RowsOf, usize)>,
+    ) -> Self {
+        let Some((rows, n)) = duel else { return Self { pass, duel: None, q: plan.output(pass) } };
+        let q = plan.column(name, rows, n);
+        Self { pass, duel: Some(plan.rows(&DUEL, &[], &[plan.output(pass)], &[q])), q }
     }
 }
 
@@ -55,60 +60,65 @@ impl Dqn {
     /// The action space is not `Discrete`.
     pub fn plan(policy: &PolicyPlan, spec: &EnvSpec) -> Result<(Plan, Self)> {
         let keys = &policy.config;
-        let mut d = PlanBuilder::default();
-        let common = d.common(policy, spec)?;
+        let mut plan = PlanBuilder::default();
+        let common = plan.common(policy, spec)?;
         let (acting, replay, allowed) = (common.acting, common.replay, common.allowed);
         let n = PlanBuilder::choices(policy, spec, &common)?;
         let width = n + usize::from(keys.dueling);
-        let model = d.model("q", PlanBuilder::perceptron(policy, common.obs_width, width));
-        let target = d.target(model);
+        let model = plan.model("q", PlanBuilder::perceptron(policy, common.obs_width, width));
+        let target = plan.target(model);
         let duel = |rows| keys.dueling.then_some((rows, n));
 
-        let pass = d.pass("output_acting", model, &[acting.obs]);
-        let acts = Values::plan(&mut d, "q_acting", pass, duel(RowsOf::Acting));
-        let epsilon = d.exploration("epsilon", &keys.epsilon, policy);
-        let writes = [acting.action, acting.sent];
-        let act = d.rows(&ACT, &[common.random, epsilon], &[acts.q, allowed.acting], &writes);
+        let pass = plan.pass("output_acting", model, &[acting.obs]);
+        let act_values = Values::plan(&mut plan, "q_acting", pass, duel(RowsOf::Acting));
+        let epsilon = plan.exploration("epsilon", &keys.epsilon, policy);
+        let writes = [acting.action, acting.env_action];
+        let act = plan.rows(
+            &ACT,
+            &[common.acting.random, epsilon],
+            &[act_values.q, allowed.acting],
+            &writes,
+        );
 
-        let pass = d.pass("next_output", target, &[replay.next_obs]);
-        let next = Values::plan(&mut d, "next_q", pass, duel(RowsOf::Batch));
-        let chooser = keys.double.then(|| {
-            let pass = d.pass("chooser_output", model, &[replay.next_obs]);
-            Values::plan(&mut d, "chooser_q", pass, duel(RowsOf::Batch))
+        let pass = plan.pass("next_output", target, &[replay.next_obs]);
+        let target_next = Values::plan(&mut plan, "next_q", pass, duel(RowsOf::Batch));
+        let online_next = keys.double.then(|| {
+            let pass = plan.pass("online_next_output", model, &[replay.next_obs]);
+            Values::plan(&mut plan, "online_next_q", pass, duel(RowsOf::Batch))
         });
-        let pass = d.pass_and_back("output", model, &[replay.obs]);
-        let q = Values::plan(&mut d, "q", pass, duel(RowsOf::Batch));
+        let on_batch = plan.pass_and_back("output", model, &[replay.obs]);
+        let q = Values::plan(&mut plan, "q", on_batch.pass, duel(RowsOf::Batch));
         let d_q = match q.duel {
-            Some(_) => d.column("d_q", RowsOf::Batch, n),
-            None => d.d_output(pass),
+            Some(_) => plan.column("d_q", RowsOf::Batch, n),
+            None => on_batch.d_output,
         };
-        let [loss, value] = ["loss", "value"].map(|name| d.number(name));
-        let loss_rows = d.rows(
+        let [loss, value] = ["loss", "value"].map(|name| plan.number(name));
+        let loss_rows = plan.rows(
             &LOSS,
-            &[common.share],
+            &[common.inv_batch_size],
             &[
                 replay.reward,
                 replay.discount,
                 replay.weight,
                 replay.action,
                 allowed.next,
-                next.q,
-                chooser.map_or(next.q, |chooser| chooser.q),
+                target_next.q,
+                online_next.map_or(target_next.q, |online_next| online_next.q),
                 q.q,
             ],
             &[d_q, loss, replay.error, value],
         );
         let duel_gradient =
-            q.duel.map(|_| d.rows(&DUEL_GRADIENT, &[], &[d_q], &[d.d_output(pass)]));
-        let step = d.optimiser("q", &[model], common.learning_rate, policy);
-        let figures = [d.figure("loss", loss), d.figure("q", value)];
+            q.duel.map(|_| plan.rows(&DUEL_GRADIENT, &[], &[d_q], &[on_batch.d_output]));
+        let step = plan.optimiser("q", &[model], common.learning_rate, policy);
+        let figures = [plan.figure("loss", loss), plan.figure("q", value)];
         let outputs = keys.dueling.then_some(&DUEL);
-        let plan = d.finish(policy, &common, Greedy { pass: acts.pass, outputs });
+        let plan = plan.finish(policy, &common, Greedy { pass: act_values.pass, outputs });
         let algorithm = Self {
-            acts,
+            act_values,
             act,
-            next,
-            chooser,
+            target_next,
+            online_next,
             q,
             loss: loss_rows,
             duel_gradient,
@@ -124,8 +134,8 @@ impl Dqn {
 
 impl Algorithm for Dqn {
     fn act(&self, engine: &mut dyn Engine) -> Result<()> {
-        engine.forward(&[self.acts.pass])?;
-        if let Some(duel) = self.acts.duel {
+        engine.forward(&[self.act_values.pass])?;
+        if let Some(duel) = self.act_values.duel {
             engine.rows(duel)?;
         }
         engine.rows(self.act)
@@ -143,7 +153,7 @@ impl Algorithm for Dqn {
     fn update(&self, engine: &mut dyn Engine, variant: Variant) -> Result<()> {
         engine.sample()?;
         // Values: of what was seen, of what follows by the target, and by the network that chooses.
-        let all = [Some(self.q), Some(self.next), self.chooser];
+        let all = [Some(self.q), Some(self.target_next), self.online_next];
         let all: Vec<Values> = all.into_iter().flatten().collect();
         let passes: Vec<PassId> = all.iter().map(|values| values.pass).collect();
         engine.forward(&passes)?;

@@ -39,7 +39,7 @@ pub trait Engine: Send {
     /// As [`Engine::sample`].
     fn rows(&mut self, rows: RowsId) -> Result<()>;
 
-    /// Takes a step of Adam along the gradients of the last backward passes.
+    /// Takes one step of the optimiser along the gradients of the last backward passes.
     ///
     /// # Errors
     /// A gradient that is not finite.

@@ -45,12 +45,12 @@ pub type OnPolicyOf = fn(&PolicyPlan, &EnvSpec) -> Result<Box<dyn OnPolicyAlgori
 /// Declares an algorithm for a policy.
 pub type PlanOf = fn(&PolicyPlan, &EnvSpec) -> Result<Planned>;
 
-/// A plan, and the algorithm that it is of.
+/// What a function of type [`PlanOf`] returns.
 #[derive(Debug)]
 pub struct Planned {
-    /// What there is.
+    /// The columns, models, passes and so on that the algorithm declares.
     pub plan: Plan,
-    /// What is done with it.
+    /// The schedule over them.
     pub algorithm: Box<dyn Algorithm>,
 }
 

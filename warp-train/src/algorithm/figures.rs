@@ -19,7 +19,7 @@ pub struct PolicyMetrics {
     pub approx_kl: f64,
     /// Fraction of samples whose probability ratio moved beyond `clip_coef`.
     pub clip_fraction: f64,
-    /// 1 - variance of what the value misses / variance of the returns.
+    /// 1 - Var(returns - values) / Var(returns).
     pub explained_variance: f64,
     /// Norm of the gradient before clipping.
     pub grad_norm: f64,

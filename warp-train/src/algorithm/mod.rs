@@ -33,8 +33,7 @@ pub use figures::{PolicyFigures, PolicyMetrics};
 pub(crate) use minibatch_schedule::MinibatchSchedule;
 pub use on_policy::{Advantages, OnPolicyAlgorithm, OnPolicyEngine};
 pub use plan::*;
-pub(crate) use plan_builder::RANDOM;
-pub use plan_builder::{Allowed, Bounds, Common, PlanBuilder};
+pub use plan_builder::{Allowed, Bounds, Common, InputGradientPass, LearningPass, PlanBuilder};
 pub use policy_config::{PolicyConfig, drop_foreign_keys};
 pub use policy_plan::PolicyPlan;
 pub(crate) use policy_plan::Rollouts;
@@ -52,7 +51,7 @@ pub struct Variant(pub usize);
 
 /// How a policy acts and learns, as a schedule that never sees a number.
 pub trait Algorithm: Send + Debug {
-    /// Chooses [`Acting::action`] and [`Acting::sent`] of all acting rows by [`Acting::obs`].
+    /// Chooses [`Acting::action`] and [`Acting::env_action`] of all acting rows by [`Acting::obs`].
     ///
     /// # Errors
     /// A device that failed.

@@ -1,4 +1,4 @@
-//! Exploration within a box: noise on the action that a policy wants.
+//! Exploration within a box: noise on the policy's action.
 
 use super::plan_builder::{Common, PlanBuilder};
 use super::{ColumnId, RowsId};
@@ -7,29 +7,29 @@ use crate::error::Result;
 use crate::loss::noise::{GAUSSIAN, OU, PLAIN};
 use warp_core::EnvSpec;
 
-/// What makes of `wanted`, acting `[dim]`, what is done and sent.
+/// Adds noise to `policy_action`, acting `[dim]`, and gives what the environment gets of the sum.
 pub(super) fn explore(
-    d: &mut PlanBuilder,
+    plan: &mut PlanBuilder,
     policy: &PolicyPlan,
     spec: &EnvSpec,
     common: &Common,
-    wanted: ColumnId,
+    policy_action: ColumnId,
 ) -> Result<RowsId> {
     let keys = &policy.config;
     let acting = common.acting;
-    let bounds = d.bounds(policy, spec)?;
-    let reads = [wanted, bounds.low, bounds.high];
-    let writes = [acting.action, acting.sent];
-    let std = d.exploration("noise_std", &keys.noise_std, policy);
+    let bounds = plan.bounds(policy, spec)?;
+    let reads = [policy_action, bounds.low, bounds.high];
+    let writes = [acting.action, acting.env_action];
+    let std = plan.exploration("noise_std", &keys.noise_std, policy);
     Ok(match keys.noise {
-        Noise::None => d.rows(&PLAIN, &[common.random], &reads, &writes),
-        Noise::Gaussian => d.rows(&GAUSSIAN, &[common.random, std], &reads, &writes),
+        Noise::None => plan.rows(&PLAIN, &[common.acting.random], &reads, &writes),
+        Noise::Gaussian => plan.rows(&GAUSSIAN, &[common.acting.random, std], &reads, &writes),
         Noise::Ou => {
-            let damping = d.constant("noise_damping", keys.noise_damping);
-            let noise = d.kept("noise", common.action_width, 0.0);
-            let reads = [wanted, bounds.low, bounds.high, acting.begins];
-            let writes = [noise, acting.action, acting.sent];
-            d.rows(&OU, &[common.random, std, damping], &reads, &writes)
+            let damping = plan.constant("noise_damping", keys.noise_damping);
+            let noise = plan.kept("noise", common.action_width, 0.0);
+            let reads = [policy_action, bounds.low, bounds.high, acting.begins];
+            let writes = [noise, acting.action, acting.env_action];
+            plan.rows(&OU, &[common.acting.random, std, damping], &reads, &writes)
         }
     })
 }

@@ -4,11 +4,11 @@
 //! An engine reads the plan, allocates the memory and compiles the kernels; the algorithm then requests
 //! operations by id, in order.
 
-use crate::algorithm::Schedule;
+use crate::algorithm::{Gradients, Schedule};
 use crate::error::{Error, Result};
 use crate::loss::row::RowFunction;
 use crate::model::Perceptron;
-use crate::optimiser::DescentConfig;
+use crate::optimiser::OptimiserConfig;
 
 macro_rules! ids {
     ($($(#[$doc:meta])* $name:ident)*) => {$(
@@ -91,6 +91,11 @@ impl Pass {
     pub fn learns(&self) -> bool {
         self.back.as_ref().is_some_and(|back| back.d_input.is_none())
     }
+
+    /// Where its backward pass writes derivatives by an input, if it does.
+    pub(crate) fn d_input(&self) -> Option<DerivativeOfInput> {
+        self.back.as_ref()?.d_input
+    }
 }
 
 /// A pass's backward part.
@@ -135,7 +140,7 @@ pub struct Optimiser {
     /// Step size.
     pub learning_rate: CellId,
     /// The rule of its steps, with its constants.
-    pub descent: DescentConfig,
+    pub config: OptimiserConfig,
     /// Largest norm of the models' gradients together; 0: not clipped.
     pub max_grad_norm: f64,
 }
@@ -170,7 +175,9 @@ pub struct Acting {
     /// What the algorithm learns from: the number of a discrete action, or elements within -1 to 1.
     pub action: ColumnId,
     /// What the environment gets: the same number, or elements within their bounds.
-    pub sent: ColumnId,
+    pub env_action: ColumnId,
+    /// 1 while actions are random, before learning starts; engines set it.
+    pub random: CellId,
 }
 
 /// A replay memory, and where a batch of it goes.
@@ -207,8 +214,6 @@ pub struct Replay {
 /// Prioritised sampling (Schaul et al., 2016).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Priority {
-    /// Where each sample's error is taken from after each update.
-    pub error: ColumnId,
     /// Power of the error.
     pub alpha: CellId,
     /// Power of the importance weights.
@@ -279,14 +284,19 @@ impl Plan {
         Ok(())
     }
 
-    /// Checks that passes have derivatives by parameters, for which engines keep what those by an input do not need.
+    /// Checks that passes have the gradients that are wanted: of parameters, for which engines keep what those of an
+    /// input do not need, or of an input, for which a column must be there.
     ///
     /// # Errors
     /// The first pass that has none.
-    pub(crate) fn check_learns(&self, passes: &[PassId]) -> Result<()> {
-        match passes.iter().map(|id| &self.passes[id.0]).find(|pass| !pass.learns()) {
+    pub(crate) fn check_backward(&self, passes: &[PassId], want: Gradients) -> Result<()> {
+        let (has, what): (fn(&Pass) -> bool, _) = match want {
+            Gradients::OfParameters => (Pass::learns, "parameters"),
+            Gradients::OfInput => (|pass| pass.d_input().is_some(), "an input"),
+        };
+        match passes.iter().map(|id| &self.passes[id.0]).find(|pass| !has(pass)) {
             Some(pass) => refused(format!(
-                "the pass to {} has no derivatives by parameters",
+                "the pass to {} has no derivatives by {what}",
                 self.columns[pass.output.0].name
             )),
             None => Ok(()),
@@ -405,5 +415,27 @@ mod tests {
         assert!(said.contains("is given twice"), "{said}");
         let said = error(&|plan| plan.figures[0].column = plan.acting.obs);
         assert!(said.contains("no number per sample"), "{said}");
+    }
+
+    #[test]
+    fn passes_have_the_gradients_that_are_wanted() {
+        let table = "env_id = \"pendulum\"\nalgorithm = \"sac\"".parse().unwrap();
+        let config = TrainConfig::resolve(&table, &warp_envs::registry()).unwrap();
+        let plan = planned(&config, &config.policies[0]).unwrap().plan;
+        let find = |is: &dyn Fn(&Pass) -> bool| PassId(plan.passes.iter().position(is).unwrap());
+        let forward = find(&|pass| pass.back.is_none());
+        let learning = find(&Pass::learns);
+        let of_input = find(&|pass| pass.d_input().is_some());
+        plan.check_backward(&[learning], Gradients::OfParameters).unwrap();
+        plan.check_backward(&[of_input], Gradients::OfInput).unwrap();
+        for (passes, want, what) in [
+            ([learning, forward], Gradients::OfParameters, "parameters"),
+            ([learning, of_input], Gradients::OfParameters, "parameters"),
+            ([of_input, forward], Gradients::OfInput, "an input"),
+            ([of_input, learning], Gradients::OfInput, "an input"),
+        ] {
+            let said = plan.check_backward(&passes, want).unwrap_err().to_string();
+            assert!(said.contains(&format!("has no derivatives by {what}")), "{said}");
+        }
     }
 }

@@ -1,8 +1,7 @@
-//! A plan on the way: hands out ids and declares what every off-policy algorithm has.
+//! Builds a [`Plan`]: hands out ids, and declares what every off-policy algorithm has.
 
 use super::plan::*;
-use crate::algorithm::PolicyPlan;
-use crate::algorithm::Schedule;
+use crate::algorithm::{PolicyConfig, PolicyPlan, Schedule};
 use crate::error::{Error, Result};
 use crate::loss::row::RowFunction;
 use crate::model::Perceptron;
@@ -28,9 +27,7 @@ pub struct Common {
     /// The memory's batch.
     pub replay: Replay,
     /// 1 / batch size.
-    pub share: CellId,
-    /// 1 while actions are random, before learning starts.
-    pub random: CellId,
+    pub inv_batch_size: CellId,
     /// Step size.
     pub learning_rate: CellId,
     /// The critics', where it is not the same.
@@ -67,8 +64,29 @@ pub struct Bounds {
     pub high: ColumnId,
 }
 
-/// The cell that engines set to 1 before learning starts.
-pub(crate) const RANDOM: &str = "random";
+/// A pass with a backward pass that gives gradients of its model's parameters.
+#[derive(Debug, Clone, Copy)]
+pub struct LearningPass {
+    /// The pass.
+    pub pass: PassId,
+    /// Its outputs.
+    pub output: ColumnId,
+    /// Where the derivatives by its outputs are to be written.
+    pub d_output: ColumnId,
+}
+
+/// A pass with a backward pass that gives derivatives by one of its inputs, and none by parameters.
+#[derive(Debug, Clone, Copy)]
+pub struct InputGradientPass {
+    /// The pass.
+    pub pass: PassId,
+    /// Its outputs.
+    pub output: ColumnId,
+    /// Where the derivatives by its outputs are to be written.
+    pub d_output: ColumnId,
+    /// Where the derivatives by its input are.
+    pub d_input: ColumnId,
+}
 
 impl PlanBuilder {
     /// A column of zeros, f32 `[rows, width]`.
@@ -120,48 +138,41 @@ impl PlanBuilder {
         PassId(self.passes.len() - 1)
     }
 
-    /// The same with a backward pass.
-    pub fn pass_and_back(&mut self, name: &str, model: ModelId, inputs: &[ColumnId]) -> PassId {
-        let id = self.pass(name, model, inputs);
-        let Column { rows, width, .. } = self.columns[self.passes[id.0].output.0];
+    /// A pass with a backward pass, which gives gradients of the model's parameters.
+    pub fn pass_and_back(
+        &mut self,
+        name: &str,
+        model: ModelId,
+        inputs: &[ColumnId],
+    ) -> LearningPass {
+        let pass = self.pass(name, model, inputs);
+        let output = self.output(pass);
+        let Column { rows, width, .. } = self.columns[output.0];
         let d_output = self.column(&format!("d_{name}"), rows, width);
-        self.passes[id.0].back = Some(Back { d_output, d_input: None });
-        id
+        self.passes[pass.0].back = Some(Back { d_output, d_input: None });
+        LearningPass { pass, output, d_output }
     }
 
-    /// The same with derivatives by input number `input`, and none by parameters.
+    /// A pass with a backward pass to its input number `input`: it gives derivatives by that input, and leaves the
+    /// model's parameters alone.
     pub fn pass_and_back_to(
         &mut self,
         name: &str,
         model: ModelId,
         inputs: &[ColumnId],
         input: usize,
-    ) -> PassId {
-        let id = self.pass_and_back(name, model, inputs);
+    ) -> InputGradientPass {
+        let LearningPass { pass, output, d_output } = self.pass_and_back(name, model, inputs);
         let Column { rows, width, .. } = self.columns[inputs[input].0];
-        let column = self.column(&format!("d_input_of_{name}"), rows, width);
-        if let Some(back) = &mut self.passes[id.0].back {
-            back.d_input = Some(DerivativeOfInput { input, column });
-        }
-        id
+        let d_input = self.column(&format!("d_input_of_{name}"), rows, width);
+        let to = DerivativeOfInput { input, column: d_input };
+        self.passes[pass.0].back = Some(Back { d_output, d_input: Some(to) });
+        InputGradientPass { pass, output, d_output, d_input }
     }
 
     /// A pass's outputs.
     pub fn output(&self, pass: PassId) -> ColumnId {
         self.passes[pass.0].output
-    }
-
-    /// Where the derivatives by a pass's outputs are to be written.
-    pub fn d_output(&self, pass: PassId) -> ColumnId {
-        let back = self.passes[pass.0].back.as_ref();
-        back.map_or(self.output(pass), |back| back.d_output)
-    }
-
-    /// Where the derivatives by a pass's input are.
-    pub fn d_input(&self, pass: PassId) -> ColumnId {
-        let back = self.passes[pass.0].back.as_ref();
-        let to = back.and_then(|back| back.d_input);
-        to.map_or(self.output(pass), |to| to.column)
     }
 
     /// A row function with its cells and columns, in its order.
@@ -205,9 +216,10 @@ impl PlanBuilder {
         policy: &PolicyPlan,
     ) -> OptimiserId {
         // A number alone: the configuration is checked.
-        let (descent, max_grad_norm) = (policy.descent(), policy.config.max_grad_norm.at(0));
+        let (config, max_grad_norm) =
+            (policy.optimiser_config(), policy.config.max_grad_norm.at(0));
         let (name, models) = (name.into(), models.to_vec());
-        self.optimisers.push(Optimiser { name, models, learning_rate, descent, max_grad_norm });
+        self.optimisers.push(Optimiser { name, models, learning_rate, config, max_grad_norm });
         OptimiserId(self.optimisers.len() - 1)
     }
 
@@ -220,7 +232,7 @@ impl PlanBuilder {
         policy: &PolicyPlan,
     ) -> OptimiserId {
         let id = self.optimiser(name, models, learning_rate, policy);
-        self.optimisers[id.0].descent.weight_decay = 0.0;
+        self.optimisers[id.0].config.weight_decay = 0.0;
         id
     }
 
@@ -249,20 +261,52 @@ impl PlanBuilder {
         let n_choices = heads.first().copied().unwrap_or(0);
         let action_width = policy.layout.action_width();
         let masked = mask_width > 0;
-        let acting = Acting {
-            obs: self.column("obs_acting", RowsOf::Acting, obs_width),
-            mask: masked.then(|| self.column("mask_acting", RowsOf::Acting, mask_width)),
-            begins: self.kept("begins", 1, 1.0),
-            action: self.column("action_acting", RowsOf::Acting, action_width),
-            sent: self.column("sent", RowsOf::Acting, action_width),
+        let obs = self.column("obs_acting", RowsOf::Acting, obs_width);
+        let mask = masked.then(|| self.column("mask_acting", RowsOf::Acting, mask_width));
+        let begins = self.kept("begins", 1, 1.0);
+        let action = self.column("action_acting", RowsOf::Acting, action_width);
+        let env_action = self.column("env_action", RowsOf::Acting, action_width);
+        let replay = self.replay(keys, obs_width, action_width, masked.then_some(mask_width));
+        let learning_rate = self.cell("learning_rate", keys.learning_rate.clone());
+        let critic_rate = keys.critic_learning_rate.as_ref();
+        let critic_rate = critic_rate
+            .map_or(learning_rate, |rate| self.cell("critic_learning_rate", rate.clone()));
+        let all = self.shared("all", &vec![1.0; n_choices.max(1)]);
+        let allowed = Allowed {
+            acting: mask.unwrap_or(all),
+            now: replay.mask.unwrap_or(all),
+            next: replay.next_mask.unwrap_or(all),
         };
+        let inv_batch_size = self.constant("inv_batch_size", 1.0 / keys.batch_size as f64);
+        let random = self.constant("random", 0.0);
+        Ok(Common {
+            acting: Acting { obs, mask, begins, action, env_action, random },
+            replay,
+            allowed,
+            inv_batch_size,
+            learning_rate,
+            critic_rate,
+            tau: self.constant("tau", keys.tau),
+            obs_width,
+            action_width,
+            n_choices,
+        })
+    }
+
+    /// The memory's batch.
+    fn replay(
+        &mut self,
+        keys: &PolicyConfig,
+        obs_width: usize,
+        action_width: usize,
+        mask_width: Option<usize>,
+    ) -> Replay {
         let error = self.number("error");
         let priority = keys.prioritised.then(|| Priority {
-            error,
             alpha: self.constant("priority_alpha", keys.priority_alpha),
             beta: self.cell("priority_beta", keys.priority_beta.clone()),
         });
-        let replay = Replay {
+        Replay {
             capacity: keys.buffer_size,
             n_step: keys.n_step,
             gamma: self.cell("gamma", keys.gamma.clone()),
@@ -271,35 +315,12 @@ impl PlanBuilder {
             reward: self.number("reward"),
             discount: self.number("discount"),
             next_obs: self.column("next_obs", RowsOf::Batch, obs_width),
-            next_mask: masked.then(|| self.column("next_mask", RowsOf::Batch, mask_width)),
-            mask: masked.then(|| self.column("mask", RowsOf::Batch, mask_width)),
+            next_mask: mask_width.map(|width| self.column("next_mask", RowsOf::Batch, width)),
+            mask: mask_width.map(|width| self.column("mask", RowsOf::Batch, width)),
             weight: self.number("weight"),
             error,
             priority,
-        };
-        let learning_rate = self.cell("learning_rate", keys.learning_rate.clone());
-        let critic_rate = keys.critic_learning_rate.as_ref();
-        let critic_rate = critic_rate
-            .map_or(learning_rate, |rate| self.cell("critic_learning_rate", rate.clone()));
-        let all = self.shared("all", &vec![1.0; n_choices.max(1)]);
-        let allowed = Allowed {
-            acting: acting.mask.unwrap_or(all),
-            now: replay.mask.unwrap_or(all),
-            next: replay.next_mask.unwrap_or(all),
-        };
-        Ok(Common {
-            acting,
-            replay,
-            allowed,
-            share: self.constant("share", 1.0 / keys.batch_size as f64),
-            random: self.constant(RANDOM, 0.0),
-            learning_rate,
-            critic_rate,
-            tau: self.constant("tau", keys.tau),
-            obs_width,
-            action_width,
-            n_choices,
-        })
+        }
     }
 
     /// The bounds of a policy's box.

@@ -7,7 +7,7 @@ use crate::algorithm::{
 use crate::error::{Error, Result, of_policy};
 use crate::loss::{Objective, Part};
 use crate::model::NetworkConfig;
-use crate::optimiser::{DescentConfig, UpdateRule};
+use crate::optimiser::{OptimiserConfig, UpdateRule};
 use warp_core::toml::{Table, Value};
 use warp_core::{Config, EnvSpec, GroupSpec};
 use warp_sample::ActionLayout;
@@ -187,11 +187,11 @@ impl PolicyPlan {
 
     /// The optimiser as the keys describe it.
     #[must_use]
-    pub fn descent(&self) -> DescentConfig {
+    pub fn optimiser_config(&self) -> OptimiserConfig {
         let PolicyConfig { adam_eps: epsilon, optimiser: rule, weight_decay, .. } = self.config;
-        let default = DescentConfig::default();
+        let default = OptimiserConfig::default();
         let beta_2 = if rule == UpdateRule::RmsProp { 0.99 } else { default.beta_2 };
-        DescentConfig { rule, beta_2, epsilon, weight_decay, ..default }
+        OptimiserConfig { rule, beta_2, epsilon, weight_decay, ..default }
     }
 }
 

@@ -9,17 +9,17 @@ use super::{ModelId, OptimiserId, PassId, Plan, Replay, RowsId, RowsOf, Variant}
 use crate::algorithm::PolicyPlan;
 use crate::error::Result;
 use crate::loss::sac::{
-    ACT, ACTOR_GRADIENT, ACTOR_LOSS, CRITIC_LOSS, DRAW_ACTION, TEMPERATURE_LOSS,
+    ACT, ACTOR_GRADIENT, ACTOR_LOSS, CRITIC_LOSS, SAMPLE_ACTION, TEMPERATURE_LOSS,
 };
 use warp_core::EnvSpec;
 
 /// SAC's passes, row functions and optimisers.
 #[derive(Debug)]
 pub struct Sac {
-    acts: PassId,
+    act_pass: PassId,
     act: RowsId,
     explore: RowsId,
-    next: Drawn,
+    next: SampledAction,
     critics: TwinCritics,
     critic_loss: RowsId,
     critic_step: OptimiserId,
@@ -31,32 +31,38 @@ pub struct Sac {
     figures: Vec<FigureId>,
 }
 
-/// A pass of the actor and an action drawn from what it gives.
+/// A pass of the actor and an action sampled from what it gives.
 #[derive(Debug, Clone, Copy)]
-struct Drawn {
+struct SampledAction {
     pass: PassId,
-    draw: RowsId,
+    sample: RowsId,
     action: ColumnId,
     /// The normal numbers that the action was made of.
     noise: ColumnId,
     log_prob: ColumnId,
 }
 
-impl Drawn {
-    fn plan(d: &mut PlanBuilder, name: &str, pass: PassId, range: [CellId; 2], dim: usize) -> Self {
-        let action = d.column(&format!("{name}_action"), RowsOf::Batch, dim);
-        let noise = d.column(&format!("{name}_noise"), RowsOf::Batch, dim);
-        let log_prob = d.number(&format!("{name}_log_prob"));
+impl SampledAction {
+    fn plan(
+        plan: &mut PlanBuilder,
+        name: &str,
+        pass: PassId,
+        range: [CellId; 2],
+        dim: usize,
+    ) -> Self {
+        let action = plan.column(&format!("{name}_action"), RowsOf::Batch, dim);
+        let noise = plan.column(&format!("{name}_noise"), RowsOf::Batch, dim);
+        let log_prob = plan.number(&format!("{name}_log_prob"));
         let writes = [action, noise, log_prob];
-        let draw = d.rows(&DRAW_ACTION, &range, &[d.output(pass)], &writes);
-        Self { pass, draw, action, noise, log_prob }
+        let sample = plan.rows(&SAMPLE_ACTION, &range, &[plan.output(pass)], &writes);
+        Self { pass, sample, action, noise, log_prob }
     }
 }
 
-/// The actor on the batch, and the critics on what it draws there.
+/// The actor on the batch, and the critics on what it samples there.
 #[derive(Debug)]
 struct Actor {
-    drawn: Drawn,
+    sampled: SampledAction,
     critics: [PassId; 2],
     loss: RowsId,
     gradient: RowsId,
@@ -66,40 +72,41 @@ struct Actor {
 
 impl Actor {
     fn plan(
-        d: &mut PlanBuilder,
+        plan: &mut PlanBuilder,
         common: &Common,
         actor: ModelId,
         critics: [ModelId; 2],
         range: [CellId; 2],
         log_alpha: ColumnId,
     ) -> Self {
-        let (replay, share) = (common.replay, common.share);
-        let pass = d.pass_and_back("output", actor, &[replay.obs]);
-        let drawn = Drawn::plan(d, "drawn", pass, range, common.action_width);
+        let (replay, inv_batch_size) = (common.replay, common.inv_batch_size);
+        let on_batch = plan.pass_and_back("output", actor, &[replay.obs]);
+        let sampled =
+            SampledAction::plan(plan, "sampled", on_batch.pass, range, common.action_width);
         let [first, second] = critics;
-        let inputs = [replay.obs, drawn.action];
-        let critics = [("drawn_q_1", first), ("drawn_q_2", second)]
-            .map(|(name, critic)| d.pass_and_back_to(name, critic, &inputs, 1));
-        let [q_1, q_2] = critics;
-        let figure = d.number("actor_loss");
-        let reads = [replay.weight, log_alpha, drawn.log_prob, d.output(q_1), d.output(q_2)];
-        let writes = [d.d_output(q_1), d.d_output(q_2), figure];
-        let loss = d.rows(&ACTOR_LOSS, &[share], &reads, &writes);
-        let gradient = d.rows(
+        let inputs = [replay.obs, sampled.action];
+        let [q_1, q_2] = [("sampled_q_1", first), ("sampled_q_2", second)]
+            .map(|(name, critic)| plan.pass_and_back_to(name, critic, &inputs, 1));
+        let figure = plan.number("actor_loss");
+        let reads = [replay.weight, log_alpha, sampled.log_prob, q_1.output, q_2.output];
+        let writes = [q_1.d_output, q_2.d_output, figure];
+        let loss = plan.rows(&ACTOR_LOSS, &[inv_batch_size], &reads, &writes);
+        let gradient = plan.rows(
             &ACTOR_GRADIENT,
-            &[share, range[0], range[1]],
+            &[inv_batch_size, range[0], range[1]],
             &[
                 replay.weight,
-                d.output(pass),
-                drawn.action,
-                drawn.noise,
+                on_batch.output,
+                sampled.action,
+                sampled.noise,
                 log_alpha,
-                d.d_input(q_1),
-                d.d_input(q_2),
+                q_1.d_input,
+                q_2.d_input,
             ],
-            &[d.d_output(pass)],
+            &[on_batch.d_output],
         );
-        Self { drawn, critics, loss, gradient, figure }
+        let critics = [q_1.pass, q_2.pass];
+        Self { sampled, critics, loss, gradient, figure }
     }
 }
 
@@ -110,52 +117,55 @@ impl Sac {
     /// The action space is not a `Box`.
     pub fn plan(policy: &PolicyPlan, spec: &EnvSpec) -> Result<(Plan, Self)> {
         let keys = &policy.config;
-        let mut d = PlanBuilder::default();
-        let common = d.common(policy, spec)?;
+        let mut plan = PlanBuilder::default();
+        let common = plan.common(policy, spec)?;
         let (acting, replay, dim) = (common.acting, common.replay, common.action_width);
-        let (share, rate) = (common.share, common.learning_rate);
+        let (inv_batch_size, rate) = (common.inv_batch_size, common.learning_rate);
         let range = [("log_std_min", keys.log_std_min), ("log_std_max", keys.log_std_max)]
-            .map(|(name, bound)| d.constant(name, bound));
+            .map(|(name, bound)| plan.constant(name, bound));
         let actor_model =
-            d.model("actor", PlanBuilder::perceptron(policy, common.obs_width, 2 * dim));
+            plan.model("actor", PlanBuilder::perceptron(policy, common.obs_width, 2 * dim));
 
-        let acts = d.pass("output_acting", actor_model, &[acting.obs]);
-        let wanted = d.column("wanted", RowsOf::Acting, dim);
-        let act = d.rows(&ACT, &range, &[d.output(acts)], &[wanted]);
-        let explore = noise::explore(&mut d, policy, spec, &common, wanted)?;
+        let act_pass = plan.pass("output_acting", actor_model, &[acting.obs]);
+        let policy_action = plan.column("policy_action", RowsOf::Acting, dim);
+        let act = plan.rows(&ACT, &range, &[plan.output(act_pass)], &[policy_action]);
+        let explore = noise::explore(&mut plan, policy, spec, &common, policy_action)?;
 
-        let pass = d.pass("next_output", actor_model, &[replay.next_obs]);
-        let next = Drawn::plan(&mut d, "next", pass, range, dim);
+        let pass = plan.pass("next_output", actor_model, &[replay.next_obs]);
+        let next = SampledAction::plan(&mut plan, "next", pass, range, dim);
         let network = PlanBuilder::perceptron(policy, common.obs_width + dim, 1);
         let now = [replay.obs, replay.action];
-        let critics = TwinCritics::plan(&mut d, &network, &now, &[replay.next_obs, next.action]);
-        let temperature = Temperature::plan(&mut d, policy);
+        let critics = TwinCritics::plan(&mut plan, &network, &now, &[replay.next_obs, next.action]);
+        let temperature = Temperature::plan(&mut plan, policy);
         let log_alpha = temperature.log_alpha;
-        let ([q_1, q_2], [next_q_1, next_q_2]) = (critics.q(&d), critics.next_q(&d));
-        let [d_q_1, d_q_2] = critics.d_q(&d);
-        let loss = d.number("critic_loss");
+        let ([q_1, q_2], [next_q_1, next_q_2]) = (critics.q(), critics.next_q(&plan));
+        let [d_q_1, d_q_2] = critics.d_q();
+        let loss = plan.number("critic_loss");
         let Replay { reward, discount, weight, error, .. } = replay;
         let reads =
             [reward, discount, weight, log_alpha, next.log_prob, next_q_1, next_q_2, q_1, q_2];
-        let critic_loss = d.rows(&CRITIC_LOSS, &[share], &reads, &[d_q_1, d_q_2, loss, error]);
-        let actor = Actor::plan(&mut d, &common, actor_model, critics.models, range, log_alpha);
+        let critic_loss =
+            plan.rows(&CRITIC_LOSS, &[inv_batch_size], &reads, &[d_q_1, d_q_2, loss, error]);
+        let actor = Actor::plan(&mut plan, &common, actor_model, critics.models, range, log_alpha);
 
-        let critic_step = d.optimiser("critics", &critics.models, common.critic_rate, policy);
-        let actor_step = d.optimiser("actor", &[actor_model], rate, policy);
-        let mut figures = vec![d.figure("critic_loss", loss), d.figure("actor_loss", actor.figure)];
-        figures.push(d.figure("q", q_1));
+        let critic_step = plan.optimiser("critics", &critics.models, common.critic_rate, policy);
+        let actor_step = plan.optimiser("actor", &[actor_model], rate, policy);
+        let mut figures =
+            vec![plan.figure("critic_loss", loss), plan.figure("actor_loss", actor.figure)];
+        figures.push(plan.figure("q", q_1));
         let temperature_loss = temperature.learned.map(|learned| {
-            let [alpha, entropy] = ["alpha", "entropy"].map(|name| d.number(name));
-            figures.extend([d.figure("alpha", alpha), d.figure("entropy", entropy)]);
-            let aim = d.constant("target_entropy", keys.target_entropy.unwrap_or(-(dim as f64)));
-            let reads = [weight, log_alpha, actor.drawn.log_prob];
-            let writes = [d.d_output(learned.pass), alpha, entropy];
-            d.rows(&TEMPERATURE_LOSS, &[share, aim], &reads, &writes)
+            let [alpha, entropy] = ["alpha", "entropy"].map(|name| plan.number(name));
+            figures.extend([plan.figure("alpha", alpha), plan.figure("entropy", entropy)]);
+            let target_entropy =
+                plan.constant("target_entropy", keys.target_entropy.unwrap_or(-(dim as f64)));
+            let reads = [weight, log_alpha, actor.sampled.log_prob];
+            let writes = [learned.pass.d_output, alpha, entropy];
+            plan.rows(&TEMPERATURE_LOSS, &[inv_batch_size, target_entropy], &reads, &writes)
         });
-        let temperature = temperature.with_rate(&mut d, rate, policy);
-        let plan = d.finish(policy, &common, Greedy { pass: acts, outputs: None });
+        let temperature = temperature.with_rate(&mut plan, rate, policy);
+        let plan = plan.finish(policy, &common, Greedy { pass: act_pass, outputs: None });
         let algorithm = Self {
-            acts,
+            act_pass,
             act,
             explore,
             next,
@@ -175,7 +185,7 @@ impl Sac {
 
 impl Algorithm for Sac {
     fn act(&self, engine: &mut dyn Engine) -> Result<()> {
-        engine.forward(&[self.acts])?;
+        engine.forward(&[self.act_pass])?;
         engine.rows(self.act)?;
         engine.rows(self.explore)
     }
@@ -185,14 +195,14 @@ impl Algorithm for Sac {
         engine.sample()?;
         // Actions here and in what follows, by the actor and the temperature of before this update.
         temperature.forward(engine)?;
-        engine.forward(&[next.pass, actor.drawn.pass])?;
-        engine.rows(next.draw)?;
-        engine.rows(actor.drawn.draw)?;
+        engine.forward(&[next.pass, actor.sampled.pass])?;
+        engine.rows(next.sample)?;
+        engine.rows(actor.sampled.sample)?;
 
         // Critics: towards r + gamma (min Q'(s', a') - alpha log pi(a'|s')).
         engine.forward(&critics.passes())?;
         engine.rows(self.critic_loss)?;
-        engine.backward(&critics.now, Gradients::OfParameters)?;
+        engine.backward(&critics.learning(), Gradients::OfParameters)?;
         engine.step(self.critic_step)?;
 
         // Actor: towards actions of high value and high entropy, through the critics to their inputs.
@@ -200,7 +210,7 @@ impl Algorithm for Sac {
         engine.rows(actor.loss)?;
         engine.backward(&actor.critics, Gradients::OfInput)?;
         engine.rows(actor.gradient)?;
-        engine.backward(&[actor.drawn.pass], Gradients::OfParameters)?;
+        engine.backward(&[actor.sampled.pass], Gradients::OfParameters)?;
         engine.step(self.actor_step)?;
 
         // Temperature: towards the target entropy.

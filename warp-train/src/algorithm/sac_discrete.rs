@@ -2,7 +2,7 @@
 //! the actor's loss is an expectation, without sampling.
 
 use super::critics::TwinCritics;
-use super::plan_builder::{Common, PlanBuilder};
+use super::plan_builder::{Common, LearningPass, PlanBuilder};
 use super::temperature::{Learned, Temperature};
 use super::{Algorithm, CellId, ColumnId, Engine, FigureId, Gradients, Greedy, ModelId};
 use super::{OptimiserId, PassId, Plan, Replay, RowsId, Variant};
@@ -22,9 +22,9 @@ const MASKED_ENTROPY_SHARE: f64 = 0.89;
 /// Discrete SAC's passes, row functions and optimisers.
 #[derive(Debug)]
 pub struct SacDiscrete {
-    actor_acts: PassId,
+    act_pass: PassId,
     act: RowsId,
-    actor_next: PassId,
+    next_pass: PassId,
     critics: TwinCritics,
     critic_loss: RowsId,
     critic_step: OptimiserId,
@@ -39,7 +39,7 @@ pub struct SacDiscrete {
 /// The actor on the batch, and the critics there after their step.
 #[derive(Debug)]
 struct Actor {
-    pass: PassId,
+    logits: LearningPass,
     critics: [PassId; 2],
     rows: RowsId,
     /// Its loss, batch `[1]`.
@@ -50,48 +50,50 @@ struct Actor {
 
 impl Actor {
     fn plan(
-        d: &mut PlanBuilder,
+        plan: &mut PlanBuilder,
         common: &Common,
         actor: ModelId,
         critics: [ModelId; 2],
         log_alpha: ColumnId,
     ) -> Self {
         let obs = common.replay.obs;
-        let pass = d.pass_and_back("logits", actor, &[obs]);
+        let logits = plan.pass_and_back("logits", actor, &[obs]);
         let [first, second] = critics;
         let critics = [("q_1_now", first), ("q_2_now", second)]
-            .map(|(name, model)| d.pass(name, model, &[obs]));
-        let [q_1, q_2] = critics.map(|pass| d.output(pass));
-        let [loss, entropy] = ["actor_loss", "entropy"].map(|name| d.number(name));
+            .map(|(name, model)| plan.pass(name, model, &[obs]));
+        let [q_1, q_2] = critics.map(|pass| plan.output(pass));
+        let [loss, entropy] = ["actor_loss", "entropy"].map(|name| plan.number(name));
         let (weight, mask) = (common.replay.weight, common.allowed.now);
-        let reads = [weight, mask, log_alpha, d.output(pass), q_1, q_2];
-        let writes = [d.d_output(pass), loss, entropy];
-        let rows = d.rows(&ACTOR_LOSS, &[common.share], &reads, &writes);
-        Self { pass, critics, rows, loss, entropy }
+        let reads = [weight, mask, log_alpha, logits.output, q_1, q_2];
+        let writes = [logits.d_output, loss, entropy];
+        let rows = plan.rows(&ACTOR_LOSS, &[common.inv_batch_size], &reads, &writes);
+        Self { logits, critics, rows, loss, entropy }
     }
 
     /// The loss of a temperature that is learned, and the temperature: towards the target entropy, or where masks say
     /// which choices are allowed, a share of the largest entropy that these have.
     fn temperature(
         &self,
-        d: &mut PlanBuilder,
+        plan: &mut PlanBuilder,
         policy: &PolicyPlan,
         common: &Common,
         learned: Learned,
     ) -> (RowsId, ColumnId) {
-        let (Common { share, replay, .. }, alpha) = (common, d.number("alpha"));
-        let (weight, log_alpha, entropy) = (replay.weight, d.output(learned.pass), self.entropy);
-        let writes = [d.d_output(learned.pass), alpha];
-        let aim = policy.config.target_entropy;
-        if let (Some(mask), None) = (replay.mask, aim) {
-            let aim = d.constant("entropy_share", MASKED_ENTROPY_SHARE);
+        let (Common { inv_batch_size, replay, .. }, alpha) = (common, plan.number("alpha"));
+        let (weight, log_alpha, entropy) = (replay.weight, learned.pass.output, self.entropy);
+        let writes = [learned.pass.d_output, alpha];
+        let given = policy.config.target_entropy;
+        if let (Some(mask), None) = (replay.mask, given) {
+            let entropy_share = plan.constant("entropy_share", MASKED_ENTROPY_SHARE);
             let reads = [weight, mask, log_alpha, entropy];
-            return (d.rows(&MASKED_TEMPERATURE_LOSS, &[*share, aim], &reads, &writes), alpha);
+            let cells = [*inv_batch_size, entropy_share];
+            return (plan.rows(&MASKED_TEMPERATURE_LOSS, &cells, &reads, &writes), alpha);
         }
-        let aim = aim.unwrap_or_else(|| ENTROPY_SHARE * (common.n_choices as f64).ln());
-        let aim = d.constant("target_entropy", aim);
+        let largest = (common.n_choices as f64).ln();
+        let target_entropy =
+            plan.constant("target_entropy", given.unwrap_or(ENTROPY_SHARE * largest));
         let reads = [weight, log_alpha, entropy];
-        (d.rows(&TEMPERATURE_LOSS, &[*share, aim], &reads, &writes), alpha)
+        (plan.rows(&TEMPERATURE_LOSS, &[*inv_batch_size, target_entropy], &reads, &writes), alpha)
     }
 }
 
@@ -102,26 +104,27 @@ impl SacDiscrete {
     /// The action space is not `Discrete`.
     pub fn plan(policy: &PolicyPlan, spec: &EnvSpec) -> Result<(Plan, Self)> {
         refuse_noise(policy)?;
-        let mut d = PlanBuilder::default();
-        let common = d.common(policy, spec)?;
-        let Common { acting, replay, share, allowed, .. } = common;
+        let mut plan = PlanBuilder::default();
+        let common = plan.common(policy, spec)?;
+        let Common { acting, replay, inv_batch_size, allowed, .. } = common;
         let n = PlanBuilder::choices(policy, spec, &common)?;
         let network = PlanBuilder::perceptron(policy, common.obs_width, n);
-        let actor_model = d.model("actor", network.clone());
-        let critics = TwinCritics::plan(&mut d, &network, &[replay.obs], &[replay.next_obs]);
-        let temperature = Temperature::plan(&mut d, policy);
+        let actor_model = plan.model("actor", network.clone());
+        let critics = TwinCritics::plan(&mut plan, &network, &[replay.obs], &[replay.next_obs]);
+        let temperature = Temperature::plan(&mut plan, policy);
         let log_alpha = temperature.log_alpha;
 
-        let actor_acts = d.pass("logits_acting", actor_model, &[acting.obs]);
-        let reads = [d.output(actor_acts), allowed.acting];
-        let act = d.rows(&ACT, &[common.random], &reads, &[acting.action, acting.sent]);
+        let act_pass = plan.pass("logits_acting", actor_model, &[acting.obs]);
+        let reads = [plan.output(act_pass), allowed.acting];
+        let act =
+            plan.rows(&ACT, &[common.acting.random], &reads, &[acting.action, acting.env_action]);
 
-        let actor_next = d.pass("next_logits", actor_model, &[replay.next_obs]);
-        let ([q_1, q_2], [next_q_1, next_q_2]) = (critics.q(&d), critics.next_q(&d));
-        let [d_q_1, d_q_2] = critics.d_q(&d);
-        let [loss, value] = ["critic_loss", "value"].map(|name| d.number(name));
+        let next_pass = plan.pass("next_logits", actor_model, &[replay.next_obs]);
+        let ([q_1, q_2], [next_q_1, next_q_2]) = (critics.q(), critics.next_q(&plan));
+        let [d_q_1, d_q_2] = critics.d_q();
+        let [loss, value] = ["critic_loss", "value"].map(|name| plan.number(name));
         let Replay { reward, discount, weight, action, error, .. } = replay;
-        let (next, next_logits) = (allowed.next, d.output(actor_next));
+        let (next, next_logits) = (allowed.next, plan.output(next_pass));
         let reads = [
             reward,
             discount,
@@ -136,30 +139,30 @@ impl SacDiscrete {
             q_2,
         ];
         let writes = [d_q_1, d_q_2, loss, error, value];
-        let critic_loss = d.rows(&CRITIC_LOSS, &[share], &reads, &writes);
+        let critic_loss = plan.rows(&CRITIC_LOSS, &[inv_batch_size], &reads, &writes);
 
-        let actor = Actor::plan(&mut d, &common, actor_model, critics.models, log_alpha);
+        let actor = Actor::plan(&mut plan, &common, actor_model, critics.models, log_alpha);
 
         let rate = common.learning_rate;
-        let critic_step = d.optimiser("critics", &critics.models, common.critic_rate, policy);
-        let actor_step = d.optimiser("actor", &[actor_model], rate, policy);
+        let critic_step = plan.optimiser("critics", &critics.models, common.critic_rate, policy);
+        let actor_step = plan.optimiser("actor", &[actor_model], rate, policy);
         let mut figures = vec![
-            d.figure("critic_loss", loss),
-            d.figure("actor_loss", actor.loss),
-            d.figure("q", value),
-            d.figure("entropy", actor.entropy),
+            plan.figure("critic_loss", loss),
+            plan.figure("actor_loss", actor.loss),
+            plan.figure("q", value),
+            plan.figure("entropy", actor.entropy),
         ];
         let temperature_loss = temperature.learned.map(|learned| {
-            let (rows, alpha) = actor.temperature(&mut d, policy, &common, learned);
-            figures.push(d.figure("alpha", alpha));
+            let (rows, alpha) = actor.temperature(&mut plan, policy, &common, learned);
+            figures.push(plan.figure("alpha", alpha));
             rows
         });
-        let temperature = temperature.with_rate(&mut d, rate, policy);
-        let plan = d.finish(policy, &common, Greedy { pass: actor_acts, outputs: None });
+        let temperature = temperature.with_rate(&mut plan, rate, policy);
+        let plan = plan.finish(policy, &common, Greedy { pass: act_pass, outputs: None });
         let algorithm = Self {
-            actor_acts,
+            act_pass,
             act,
-            actor_next,
+            next_pass,
             critics,
             critic_loss,
             critic_step,
@@ -176,7 +179,7 @@ impl SacDiscrete {
 
 impl Algorithm for SacDiscrete {
     fn act(&self, engine: &mut dyn Engine) -> Result<()> {
-        engine.forward(&[self.actor_acts])?;
+        engine.forward(&[self.act_pass])?;
         engine.rows(self.act)
     }
 
@@ -184,16 +187,16 @@ impl Algorithm for SacDiscrete {
         engine.sample()?;
         self.temperature.forward(engine)?;
         // Critics: towards r + gamma E(min Q'(s', a') - alpha log pi(a'|s')).
-        engine.forward(&[self.actor_next, self.actor.pass])?;
+        engine.forward(&[self.next_pass, self.actor.logits.pass])?;
         engine.forward(&self.critics.passes())?;
         engine.rows(self.critic_loss)?;
-        engine.backward(&self.critics.now, Gradients::OfParameters)?;
+        engine.backward(&self.critics.learning(), Gradients::OfParameters)?;
         engine.step(self.critic_step)?;
 
         // Actor: towards choices of high value and high entropy.
         engine.forward(&self.actor.critics)?;
         engine.rows(self.actor.rows)?;
-        engine.backward(&[self.actor.pass], Gradients::OfParameters)?;
+        engine.backward(&[self.actor.logits.pass], Gradients::OfParameters)?;
         engine.step(self.actor_step)?;
 
         // Temperature: towards the target entropy.

@@ -13,11 +13,11 @@ pub(crate) fn initial_weights(config: &TrainConfig, index: usize) -> Result<Vec<
     let network = plan.network(&config.spec);
     let what = format!("the network of policy \"{}\"", plan.name);
     warp_data::memory::check(&what, network.bytes(), "hidden")?;
-    network.initial(policy_seed(config, index)).map_err(of_policy(&plan.name))
+    network.initial(policy_seed(config.run.seed, index)).map_err(of_policy(&plan.name))
 }
 
-/// What the first weights of policy number `index` are drawn from: policies of one run start from different
-/// ones.
-pub(crate) fn policy_seed(config: &TrainConfig, index: usize) -> u64 {
-    config.run.seed.wrapping_add((index as u64) << 32)
+/// The seed of the initial weights of policy number `index` in a run with `seed`: the policies of a run start from
+/// different weights.
+pub(crate) fn policy_seed(seed: u64, index: usize) -> u64 {
+    seed.wrapping_add((index as u64) << 32)
 }

@@ -19,7 +19,7 @@ pub(crate) trait Member: Send + Debug {
     /// Begins an iteration.
     fn begin(&mut self, progress: Progress);
 
-    /// Looks, chooses, and writes the actions of step number `t`.
+    /// Reads the observations of step number `t`, chooses actions, and writes them to the environments.
     ///
     /// # Errors
     /// A policy that diverged.

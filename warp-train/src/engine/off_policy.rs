@@ -172,8 +172,8 @@ impl Member for OffPolicy {
         self.show()?;
         self.engine.set_run_step(envs.run_step());
         self.algorithm.act(&mut self.engine)?;
-        let sent = self.engine.column(self.acting().sent);
-        self.window.set_sent(sent);
+        let env_actions = self.engine.column(self.acting().env_action);
+        self.window.set_env_actions(env_actions);
         self.window.send_actions(0, envs)?;
         Ok(())
     }

@@ -20,7 +20,7 @@ pub(crate) fn policy(
     let plan = &config.policies[index];
     match config.networks.of_policy(plan)? {
         Some(network) => {
-            let seed = policy_seed(config, index);
+            let seed = policy_seed(config.run.seed, index);
             network.make(&NetworkStart { plan, spec: &config.spec, seed, threads })
         }
         None => Ok(Box::new(native(config, index, threads)?)),

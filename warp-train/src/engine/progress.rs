@@ -82,13 +82,13 @@ impl PhaseSeconds {
 pub struct StepRates {
     /// Over everything.
     pub total: f64,
-    /// Were there only forward passes.
+    /// Counting only the time of forward passes.
     pub policy: f64,
-    /// Were there only sampling.
+    /// Counting only the time of sampling.
     pub sample: f64,
-    /// Were there only environments.
+    /// Counting only the time of environments.
     pub step: f64,
-    /// Were there only learning.
+    /// Counting only the time of learning.
     pub learn: f64,
 }
 

@@ -23,7 +23,7 @@ row_functions! { "a2c.cu";
     VALUE_LOSS = value_loss(; value, target; loss, d_value);
 }
 
-/// A2C's coefficients, by CleanRL's names.
+/// Coefficients of A2C's loss; the names are those of the configuration keys.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct A2cConfig {
     /// Weight of the value loss, the mean squared error. 0.5.

@@ -23,19 +23,19 @@ __device__ inline void smooth(WarpDraw& draw, float target_noise, float target_n
 }
 
 // The critic's squared error against `r + gamma Q'`.
-__device__ inline void critic_loss(float share, WarpSlice<const float> reward,
+__device__ inline void critic_loss(float inv_batch_size, WarpSlice<const float> reward,
                                    WarpSlice<const float> discount, WarpSlice<const float> weight,
                                    WarpSlice<const float> next_q, WarpSlice<const float> q,
                                    WarpSlice<float> d_q, WarpSlice<float> loss,
                                    WarpSlice<float> error) {
     float e = q[0] - (reward[0] + discount[0] * next_q[0]);
-    d_q[0] = 2.0f * share * weight[0] * e;
+    d_q[0] = 2.0f * inv_batch_size * weight[0] * e;
     loss[0] = weight[0] * e * e;
     error[0] = fabsf(e);
 }
 
 // Both critics' squared errors against `r + gamma min Q'`.
-__device__ inline void twin_critic_loss(float share, WarpSlice<const float> reward,
+__device__ inline void twin_critic_loss(float inv_batch_size, WarpSlice<const float> reward,
                                         WarpSlice<const float> discount,
                                         WarpSlice<const float> weight,
                                         WarpSlice<const float> next_q_1,
@@ -46,18 +46,18 @@ __device__ inline void twin_critic_loss(float share, WarpSlice<const float> rewa
     float target = reward[0] + discount[0] * warp_min(next_q_1[0], next_q_2[0]);
     float e_1 = q_1[0] - target;
     float e_2 = q_2[0] - target;
-    d_q_1[0] = 2.0f * share * weight[0] * e_1;
-    d_q_2[0] = 2.0f * share * weight[0] * e_2;
+    d_q_1[0] = 2.0f * inv_batch_size * weight[0] * e_1;
+    d_q_2[0] = 2.0f * inv_batch_size * weight[0] * e_2;
     loss[0] = weight[0] * (e_1 * e_1 + e_2 * e_2);
     error[0] = 0.5f * (fabsf(e_1) + fabsf(e_2));
 }
 
 // The actor's loss, `-Q` of its own action, where a sample counts at all.
-__device__ inline void actor_loss(float share, WarpSlice<const float> weight,
+__device__ inline void actor_loss(float inv_batch_size, WarpSlice<const float> weight,
                                   WarpSlice<const float> q, WarpSlice<float> d_q,
                                   WarpSlice<float> loss) {
     bool counts = weight[0] > 0.0f;
-    d_q[0] = counts ? -share : 0.0f;
+    d_q[0] = counts ? -inv_batch_size : 0.0f;
     loss[0] = counts ? -q[0] : 0.0f;
 }
 

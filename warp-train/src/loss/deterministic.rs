@@ -37,7 +37,7 @@ pub fn smooth(
 
 /// The critic's squared error against `r + gamma Q'`.
 pub fn critic_loss(
-    share: f32,
+    inv_batch_size: f32,
     reward: &[f32],
     discount: &[f32],
     weight: &[f32],
@@ -48,14 +48,14 @@ pub fn critic_loss(
     error: &mut [f32],
 ) {
     let e = q[0] - (reward[0] + discount[0] * next_q[0]);
-    d_q[0] = 2.0 * share * weight[0] * e;
+    d_q[0] = 2.0 * inv_batch_size * weight[0] * e;
     loss[0] = weight[0] * e * e;
     error[0] = e.abs();
 }
 
 /// Both critics' squared errors against `r + gamma min Q'`.
 pub fn twin_critic_loss(
-    share: f32,
+    inv_batch_size: f32,
     reward: &[f32],
     discount: &[f32],
     weight: &[f32],
@@ -71,16 +71,22 @@ pub fn twin_critic_loss(
     let target = reward[0] + discount[0] * math::min(next_q_1[0], next_q_2[0]);
     let e_1 = q_1[0] - target;
     let e_2 = q_2[0] - target;
-    d_q_1[0] = 2.0 * share * weight[0] * e_1;
-    d_q_2[0] = 2.0 * share * weight[0] * e_2;
+    d_q_1[0] = 2.0 * inv_batch_size * weight[0] * e_1;
+    d_q_2[0] = 2.0 * inv_batch_size * weight[0] * e_2;
     loss[0] = weight[0] * (e_1 * e_1 + e_2 * e_2);
     error[0] = 0.5 * (e_1.abs() + e_2.abs());
 }
 
 /// The actor's loss, `-Q` of its own action, where a sample counts at all.
-pub fn actor_loss(share: f32, weight: &[f32], q: &[f32], d_q: &mut [f32], loss: &mut [f32]) {
+pub fn actor_loss(
+    inv_batch_size: f32,
+    weight: &[f32],
+    q: &[f32],
+    d_q: &mut [f32],
+    loss: &mut [f32],
+) {
     let counts = weight[0] > 0.0;
-    d_q[0] = if counts { -share } else { 0.0 };
+    d_q[0] = if counts { -inv_batch_size } else { 0.0 };
     loss[0] = if counts { -q[0] } else { 0.0 };
 }
 
@@ -102,13 +108,13 @@ pub fn outputs(output: &[f32], layout: &mut [f32]) {
 row_functions! { "deterministic.cu" repeatable;
     SQUASH = squash(; output; action);
     SMOOTH = smooth draw (target_noise, target_noise_clip; output; action);
-    CRITIC_LOSS = critic_loss(share; reward, discount, weight, next_q, q; d_q, loss, error);
+    CRITIC_LOSS = critic_loss(inv_batch_size; reward, discount, weight, next_q, q; d_q, loss, error);
     TWIN_CRITIC_LOSS = twin_critic_loss(
-        share;
+        inv_batch_size;
         reward, discount, weight, next_q_1, next_q_2, q_1, q_2;
         d_q_1, d_q_2, loss, error
     );
-    ACTOR_LOSS = actor_loss(share; weight, q; d_q, loss);
+    ACTOR_LOSS = actor_loss(inv_batch_size; weight, q; d_q, loss);
     ACTOR_GRADIENT = actor_gradient(; action, d_action; d_output);
     OUTPUTS = outputs(; output; layout);
 }

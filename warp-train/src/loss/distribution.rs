@@ -3,7 +3,7 @@
 use super::categorical::Categorical;
 use super::gaussian::Gaussian;
 use crate::loss::actions::ActionsRef;
-use crate::vectors::{Matrix, turn};
+use crate::vectors::{Matrix, transpose};
 use warp_sample::ActionLayout;
 
 /// Rows whose distributions are computed side by side.
@@ -91,11 +91,11 @@ impl<'a> Distribution<'a> {
     }
 }
 
-/// Turns `rows`, f32 `[n, columns.len()]`, into columns.
+/// Transposes `rows`, f32 `[n, columns.len()]`, into columns.
 pub(super) fn to_columns(rows: &[f32], columns: &mut [Column]) {
     let width = columns.len();
     let rows = Matrix { values: rows, rows: rows.len() / width, columns: width, stride: width };
-    turn(rows, columns.as_flattened_mut(), BLOCK);
+    transpose(rows, columns.as_flattened_mut(), BLOCK);
 }
 
 /// The reverse of [`to_columns`].
@@ -103,5 +103,5 @@ pub(super) fn to_rows(columns: &[Column], rows: &mut [f32]) {
     let width = columns.len();
     let values = columns.as_flattened();
     let columns = Matrix { values, rows: width, columns: rows.len() / width, stride: BLOCK };
-    turn(columns, rows, width);
+    transpose(columns, rows, width);
 }

@@ -20,7 +20,7 @@ __device__ inline unsigned int best(WarpSlice<const float> q, WarpSlice<const fl
 // The best choice, or with probability `epsilon` any that is allowed.
 __device__ inline void act(WarpDraw& draw, float random, float epsilon, WarpSlice<const float> q,
                            WarpSlice<const float> mask, WarpSlice<float> action,
-                           WarpSlice<float> sent) {
+                           WarpSlice<float> env_action) {
     unsigned int n_allowed = 0u;
     for (unsigned int i = 0u; i < q.len; ++i) {
         if (mask[i] > 0.0f) {
@@ -42,25 +42,25 @@ __device__ inline void act(WarpDraw& draw, float random, float epsilon, WarpSlic
         }
     }
     action[0] = (float)choice;
-    sent[0] = (float)choice;
+    env_action[0] = (float)choice;
 }
 
 // Huber's loss of the taken choice's value against `r + gamma Q'(s', a')`, where a' is the best by
-// `chooser_q`.
-__device__ inline void loss(float share, WarpSlice<const float> reward,
+// `online_next_q`.
+__device__ inline void loss(float inv_batch_size, WarpSlice<const float> reward,
                             WarpSlice<const float> discount, WarpSlice<const float> weight,
                             WarpSlice<const float> action, WarpSlice<const float> next_mask,
-                            WarpSlice<const float> next_q, WarpSlice<const float> chooser_q,
+                            WarpSlice<const float> next_q, WarpSlice<const float> online_next_q,
                             WarpSlice<const float> q, WarpSlice<float> d_q, WarpSlice<float> loss_2,
                             WarpSlice<float> error, WarpSlice<float> value) {
     unsigned int taken = (unsigned int)warp_to_int(action[0]);
-    float target = reward[0] + discount[0] * next_q[best(chooser_q, next_mask)];
+    float target = reward[0] + discount[0] * next_q[best(online_next_q, next_mask)];
     float e = q[taken] - target;
     float size = fabsf(e);
     for (unsigned int i = 0u; i < q.len; ++i) {
         d_q[i] = 0.0f;
     }
-    d_q[taken] = share * weight[0] * warp_clamp(e, -1.0f, 1.0f);
+    d_q[taken] = inv_batch_size * weight[0] * warp_clamp(e, -1.0f, 1.0f);
     loss_2[0] = weight[0] * (size < 1.0f ? 0.5f * e * e : size - 0.5f);
     error[0] = size;
     value[0] = q[taken];

@@ -33,7 +33,7 @@ pub fn act(
     q: &[f32],
     mask: &[f32],
     action: &mut [f32],
-    sent: &mut [f32],
+    env_action: &mut [f32],
 ) {
     let mut n_allowed = 0;
     for i in 0..q.len() {
@@ -56,20 +56,20 @@ pub fn act(
         }
     }
     action[0] = choice as f32;
-    sent[0] = choice as f32;
+    env_action[0] = choice as f32;
 }
 
 /// Huber's loss of the taken choice's value against `r + gamma Q'(s', a')`, where a' is the best by
-/// `chooser_q`.
+/// `online_next_q`.
 pub fn loss(
-    share: f32,
+    inv_batch_size: f32,
     reward: &[f32],
     discount: &[f32],
     weight: &[f32],
     action: &[f32],
     next_mask: &[f32],
     next_q: &[f32],
-    chooser_q: &[f32],
+    online_next_q: &[f32],
     q: &[f32],
     d_q: &mut [f32],
     loss: &mut [f32],
@@ -77,13 +77,13 @@ pub fn loss(
     value: &mut [f32],
 ) {
     let taken = action[0] as i32 as usize;
-    let target = reward[0] + discount[0] * next_q[best(chooser_q, next_mask)];
+    let target = reward[0] + discount[0] * next_q[best(online_next_q, next_mask)];
     let e = q[taken] - target;
     let size = e.abs();
     for i in 0..q.len() {
         d_q[i] = 0.0;
     }
-    d_q[taken] = share * weight[0] * e.clamp(-1.0, 1.0);
+    d_q[taken] = inv_batch_size * weight[0] * e.clamp(-1.0, 1.0);
     loss[0] = weight[0] * (if size < 1.0 { 0.5 * e * e } else { size - 0.5 });
     error[0] = size;
     value[0] = q[taken];
@@ -115,10 +115,10 @@ pub fn duel_gradient(d_q: &[f32], d_output: &mut [f32]) {
 }
 
 row_functions! { "dqn.cu";
-    ACT = act draw (random, epsilon; q, mask; action, sent);
+    ACT = act draw (random, epsilon; q, mask; action, env_action);
     LOSS = loss(
-        share;
-        reward, discount, weight, action, next_mask, next_q, chooser_q, q;
+        inv_batch_size;
+        reward, discount, weight, action, next_mask, next_q, online_next_q, q;
         d_q, loss, error, value
     );
     DUEL = duel(; output; q);

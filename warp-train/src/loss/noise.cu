@@ -1,5 +1,5 @@
 // Made from loss/noise.rs by warp translate; change that file.
-// Row functions of exploration within a box: noise on the action that a policy wants.
+// Row functions of exploration within a box: noise on the policy's action.
 // Uhlenbeck & Ornstein, "On the theory of the Brownian motion", 1930, in discrete time.
 
 // What the environment gets for an element within -1 to 1.
@@ -7,29 +7,29 @@ __device__ inline float within(float a, float low, float high) {
     return low + (high - low) * (0.5f * (a + 1.0f));
 }
 
-// The action that is wanted, or one at random, and the same within its bounds; all `[dim]`.
-__device__ inline void plain(WarpDraw& draw, float random, WarpSlice<const float> wanted,
+// The policy's action, or one at random, and the same within its bounds; all `[dim]`.
+__device__ inline void plain(WarpDraw& draw, float random, WarpSlice<const float> policy_action,
                              WarpSlice<const float> low, WarpSlice<const float> high,
-                             WarpSlice<float> action, WarpSlice<float> sent) {
+                             WarpSlice<float> action, WarpSlice<float> env_action) {
     for (unsigned int i = 0u; i < action.len; ++i) {
         float uniform = warp_draw_uniform_in(&draw, -1.0f, 1.0f);
-        float a = random > 0.0f ? uniform : wanted[i];
+        float a = random > 0.0f ? uniform : policy_action[i];
         action[i] = a;
-        sent[i] = within(a, low[i], high[i]);
+        env_action[i] = within(a, low[i], high[i]);
     }
 }
 
 // The same with a normal number of standard deviation `noise_std` added to each element.
 __device__ inline void gaussian(WarpDraw& draw, float random, float noise_std,
-                                WarpSlice<const float> wanted, WarpSlice<const float> low,
+                                WarpSlice<const float> policy_action, WarpSlice<const float> low,
                                 WarpSlice<const float> high, WarpSlice<float> action,
-                                WarpSlice<float> sent) {
+                                WarpSlice<float> env_action) {
     for (unsigned int i = 0u; i < action.len; ++i) {
         float uniform = warp_draw_uniform_in(&draw, -1.0f, 1.0f);
-        float noisy = wanted[i] + noise_std * warp_draw_normal(&draw);
+        float noisy = policy_action[i] + noise_std * warp_draw_normal(&draw);
         float a = random > 0.0f ? uniform : warp_clamp(noisy, -1.0f, 1.0f);
         action[i] = a;
-        sent[i] = within(a, low[i], high[i]);
+        env_action[i] = within(a, low[i], high[i]);
     }
 }
 
@@ -37,17 +37,18 @@ __device__ inline void gaussian(WarpDraw& draw, float random, float noise_std,
 // keeps
 // all but the share `noise_damping` of itself from step to step.
 __device__ inline void ou(WarpDraw& draw, float random, float noise_std, float noise_damping,
-                          WarpSlice<const float> wanted, WarpSlice<const float> low,
+                          WarpSlice<const float> policy_action, WarpSlice<const float> low,
                           WarpSlice<const float> high, WarpSlice<const float> begins,
-                          WarpSlice<float> noise, WarpSlice<float> action, WarpSlice<float> sent) {
+                          WarpSlice<float> noise, WarpSlice<float> action,
+                          WarpSlice<float> env_action) {
     for (unsigned int i = 0u; i < action.len; ++i) {
         float before = begins[0] > 0.0f ? 0.0f : noise[i];
         float x = before - noise_damping * before + noise_std * warp_draw_normal(&draw);
         float uniform = warp_draw_uniform_in(&draw, -1.0f, 1.0f);
-        float noisy = wanted[i] + x;
+        float noisy = policy_action[i] + x;
         float a = random > 0.0f ? uniform : warp_clamp(noisy, -1.0f, 1.0f);
         noise[i] = x;
         action[i] = a;
-        sent[i] = within(a, low[i], high[i]);
+        env_action[i] = within(a, low[i], high[i]);
     }
 }

@@ -22,9 +22,8 @@ __device__ inline void policy_loss(float clip_coef, WarpSlice<const float> log_p
     clip_fraction[0] = fabsf(ratio - 1.0f) > clip_coef ? 1.0f : 0.0f;
 }
 
-// Half the squared error of the value; with `clip_vloss` = 1 of the value or of the old one and a
-// step
-// of at most `clip_coef`, whichever is the larger.
+// `0.5 * (value - target)^2`; with `clip_vloss` the larger of this and the same for
+// `old_value + clamp(value - old_value, -clip_coef, clip_coef)`, as in CleanRL.
 __device__ inline void value_loss(float clip_coef, float clip_vloss, WarpSlice<const float> value,
                                   WarpSlice<const float> old_value, WarpSlice<const float> target,
                                   WarpSlice<float> loss, WarpSlice<float> d_value) {

@@ -32,8 +32,8 @@ pub fn policy_loss(
     clip_fraction[0] = if (ratio - 1.0).abs() > clip_coef { 1.0 } else { 0.0 };
 }
 
-/// Half the squared error of the value; with `clip_vloss` = 1 of the value or of the old one and a step
-/// of at most `clip_coef`, whichever is the larger.
+/// `0.5 * (value - target)^2`; with `clip_vloss` the larger of this and the same for
+/// `old_value + clamp(value - old_value, -clip_coef, clip_coef)`, as in CleanRL.
 pub fn value_loss(
     clip_coef: f32,
     clip_vloss: f32,

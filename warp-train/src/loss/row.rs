@@ -185,7 +185,8 @@ mod tests {
     #[test]
     fn repeatable_functions_write_once_and_do_not_read_what_they_write() {
         use deterministic as d;
-        let of_sac = [&sac::DRAW_ACTION, &sac::CRITIC_LOSS, &sac::ACTOR_LOSS, &sac::ACTOR_GRADIENT];
+        let of_sac =
+            [&sac::SAMPLE_ACTION, &sac::CRITIC_LOSS, &sac::ACTOR_LOSS, &sac::ACTOR_GRADIENT];
         let others = [&sac::TEMPERATURE_LOSS, &sac::ACT, &d::ACTOR_GRADIENT, &d::ACTOR_LOSS];
         let twins = [&d::TWIN_CRITIC_LOSS, &d::CRITIC_LOSS, &d::SMOOTH, &d::SQUASH, &d::OUTPUTS];
         for function in of_sac.into_iter().chain(others).chain(twins) {

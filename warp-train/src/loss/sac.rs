@@ -22,11 +22,11 @@ fn log_slope(u: f32) -> f32 {
     2.0 * (LN_2 - x - math::ln(1.0 + math::exp(-2.0 * x)))
 }
 
-/// Draws an action and its log-probability.
+/// Samples an action and its log-probability.
 ///
 /// `output` `[2 dim]` holds means and log-deviations; `action` `[dim]` gets elements within -1 to 1, and
 /// `noise` `[dim]` the normal numbers that they were made of.
-pub fn draw_action(
+pub fn sample_action(
     draw: &mut Draw,
     log_std_min: f32,
     log_std_max: f32,
@@ -49,7 +49,7 @@ pub fn draw_action(
 
 /// Half the squared errors of both critics against `r + gamma (min Q' - alpha log pi')`.
 pub fn critic_loss(
-    share: f32,
+    inv_batch_size: f32,
     reward: &[f32],
     discount: &[f32],
     weight: &[f32],
@@ -68,15 +68,15 @@ pub fn critic_loss(
     let target = reward[0] + discount[0] * soft;
     let e_1 = q_1[0] - target;
     let e_2 = q_2[0] - target;
-    d_q_1[0] = share * weight[0] * e_1;
-    d_q_2[0] = share * weight[0] * e_2;
+    d_q_1[0] = inv_batch_size * weight[0] * e_1;
+    d_q_2[0] = inv_batch_size * weight[0] * e_2;
     loss[0] = 0.5 * weight[0] * (e_1 * e_1 + e_2 * e_2);
     error[0] = 0.5 * (e_1.abs() + e_2.abs());
 }
 
-/// `alpha log pi - min Q` by both critics' values of the drawn action, where a sample counts at all.
+/// `alpha log pi - min Q` by both critics' values of the sampled action, where a sample counts at all.
 pub fn actor_loss(
-    share: f32,
+    inv_batch_size: f32,
     weight: &[f32],
     log_alpha: &[f32],
     log_prob: &[f32],
@@ -88,8 +88,8 @@ pub fn actor_loss(
 ) {
     let counts = weight[0] > 0.0;
     let first = q_1[0] <= q_2[0];
-    d_q_1[0] = if counts && first { -share } else { 0.0 };
-    d_q_2[0] = if counts && !first { -share } else { 0.0 };
+    d_q_1[0] = if counts && first { -inv_batch_size } else { 0.0 };
+    d_q_2[0] = if counts && !first { -inv_batch_size } else { 0.0 };
     let cost = math::exp(log_alpha[0]) * log_prob[0] - math::min(q_1[0], q_2[0]);
     loss[0] = if counts { cost } else { 0.0 };
 }
@@ -98,7 +98,7 @@ pub fn actor_loss(
 ///
 /// A log-deviation outside its range has none.
 pub fn actor_gradient(
-    share: f32,
+    inv_batch_size: f32,
     log_std_min: f32,
     log_std_max: f32,
     weight: &[f32],
@@ -111,7 +111,7 @@ pub fn actor_gradient(
     d_output: &mut [f32],
 ) {
     let counts = weight[0] > 0.0;
-    let by_log_prob = share * math::exp(log_alpha[0]);
+    let by_log_prob = inv_batch_size * math::exp(log_alpha[0]);
     for i in 0..action.len() {
         let given = output[action.len() + i];
         let log_std = given.clamp(log_std_min, log_std_max);
@@ -127,7 +127,7 @@ pub fn actor_gradient(
 
 /// The temperature's loss `-ln(alpha) (log pi + target entropy)`, where a sample counts at all.
 pub fn temperature_loss(
-    share: f32,
+    inv_batch_size: f32,
     target_entropy: f32,
     weight: &[f32],
     log_alpha: &[f32],
@@ -136,41 +136,41 @@ pub fn temperature_loss(
     alpha: &mut [f32],
     entropy: &mut [f32],
 ) {
-    let slope = -share * (log_prob[0] + target_entropy);
+    let slope = -inv_batch_size * (log_prob[0] + target_entropy);
     d_log_alpha[0] = if weight[0] > 0.0 { slope } else { 0.0 };
     alpha[0] = math::exp(log_alpha[0]);
     entropy[0] = -log_prob[0];
 }
 
-/// What acts: an action is drawn, `[dim]`.
+/// What acts: an action is sampled, `[dim]`.
 pub fn act(
     draw: &mut Draw,
     log_std_min: f32,
     log_std_max: f32,
     output: &[f32],
-    wanted: &mut [f32],
+    policy_action: &mut [f32],
 ) {
-    for i in 0..wanted.len() {
-        let log_std = output[wanted.len() + i].clamp(log_std_min, log_std_max);
-        wanted[i] = math::tanh(output[i] + math::exp(log_std) * draw.normal());
+    for i in 0..policy_action.len() {
+        let log_std = output[policy_action.len() + i].clamp(log_std_min, log_std_max);
+        policy_action[i] = math::tanh(output[i] + math::exp(log_std) * draw.normal());
     }
 }
 
 row_functions! { "sac.cu" repeatable;
-    DRAW_ACTION = draw_action draw (log_std_min, log_std_max; output; action, noise, log_prob);
+    SAMPLE_ACTION = sample_action draw (log_std_min, log_std_max; output; action, noise, log_prob);
     CRITIC_LOSS = critic_loss(
-        share;
+        inv_batch_size;
         reward, discount, weight, log_alpha, next_log_prob, next_q_1, next_q_2, q_1, q_2;
         d_q_1, d_q_2, loss, error
     );
-    ACTOR_LOSS = actor_loss(share; weight, log_alpha, log_prob, q_1, q_2; d_q_1, d_q_2, loss);
+    ACTOR_LOSS = actor_loss(inv_batch_size; weight, log_alpha, log_prob, q_1, q_2; d_q_1, d_q_2, loss);
     ACTOR_GRADIENT = actor_gradient(
-        share, log_std_min, log_std_max;
+        inv_batch_size, log_std_min, log_std_max;
         weight, output, action, noise, log_alpha, d_action_1, d_action_2;
         d_output
     );
     TEMPERATURE_LOSS = temperature_loss(
-        share, target_entropy; weight, log_alpha, log_prob; d_log_alpha, alpha, entropy
+        inv_batch_size, target_entropy; weight, log_alpha, log_prob; d_log_alpha, alpha, entropy
     );
-    ACT = act draw (log_std_min, log_std_max; output; wanted);
+    ACT = act draw (log_std_min, log_std_max; output; policy_action);
 }

@@ -21,10 +21,10 @@ __device__ inline float log_sum(WarpSlice<const float> logits, WarpSlice<const f
     return largest + warp_ln(sum);
 }
 
-// What acts: a choice drawn from the policy, or any that is allowed.
+// What acts: a choice sampled from the policy, or any that is allowed.
 __device__ inline void act(WarpDraw& draw, float random, WarpSlice<const float> logits,
                            WarpSlice<const float> mask, WarpSlice<float> action,
-                           WarpSlice<float> sent) {
+                           WarpSlice<float> env_action) {
     float total = log_sum(logits, mask);
     float n_allowed = 0.0f;
     for (unsigned int i = 0u; i < logits.len; ++i) {
@@ -44,11 +44,11 @@ __device__ inline void act(WarpDraw& draw, float random, WarpSlice<const float> 
         }
     }
     action[0] = (float)choice;
-    sent[0] = (float)choice;
+    env_action[0] = (float)choice;
 }
 
 // Half the squared errors of both critics against `r + gamma E(min Q' - alpha log pi')`.
-__device__ inline void critic_loss(float share, WarpSlice<const float> reward,
+__device__ inline void critic_loss(float inv_batch_size, WarpSlice<const float> reward,
                                    WarpSlice<const float> discount, WarpSlice<const float> weight,
                                    WarpSlice<const float> action, WarpSlice<const float> next_mask,
                                    WarpSlice<const float> log_alpha,
@@ -75,8 +75,8 @@ __device__ inline void critic_loss(float share, WarpSlice<const float> reward,
         d_q_1[i] = 0.0f;
         d_q_2[i] = 0.0f;
     }
-    d_q_1[taken] = share * weight[0] * e_1;
-    d_q_2[taken] = share * weight[0] * e_2;
+    d_q_1[taken] = inv_batch_size * weight[0] * e_1;
+    d_q_2[taken] = inv_batch_size * weight[0] * e_2;
     loss[0] = 0.5f * weight[0] * (e_1 * e_1 + e_2 * e_2);
     error[0] = 0.5f * (fabsf(e_1) + fabsf(e_2));
     value[0] = q_1[taken];
@@ -84,7 +84,7 @@ __device__ inline void critic_loss(float share, WarpSlice<const float> reward,
 
 // `E(alpha log pi - min Q)` over the allowed choices, and its derivatives by the logits.
 // 0 where a sample does not count at all.
-__device__ inline void actor_loss(float share, WarpSlice<const float> weight,
+__device__ inline void actor_loss(float inv_batch_size, WarpSlice<const float> weight,
                                   WarpSlice<const float> mask, WarpSlice<const float> log_alpha,
                                   WarpSlice<const float> logits, WarpSlice<const float> q_1,
                                   WarpSlice<const float> q_2, WarpSlice<float> d_logits,
@@ -107,26 +107,26 @@ __device__ inline void actor_loss(float share, WarpSlice<const float> weight,
         float cost = alpha * log_p - warp_min(q_1[i], q_2[i]);
         // The derivative of alpha log pi itself adds up to nothing.
         bool moves = counts && mask[i] > 0.0f;
-        d_logits[i] = moves ? share * warp_exp(log_p) * (cost - mean) : 0.0f;
+        d_logits[i] = moves ? inv_batch_size * warp_exp(log_p) * (cost - mean) : 0.0f;
     }
     loss[0] = counts ? mean : 0.0f;
     entropy[0] = surprise;
 }
 
 // The temperature's loss `ln(alpha) (entropy - target entropy)`, where a sample counts at all.
-__device__ inline void temperature_loss(float share, float target_entropy,
+__device__ inline void temperature_loss(float inv_batch_size, float target_entropy,
                                         WarpSlice<const float> weight,
                                         WarpSlice<const float> log_alpha,
                                         WarpSlice<const float> entropy,
                                         WarpSlice<float> d_log_alpha, WarpSlice<float> alpha) {
-    float slope = share * (entropy[0] - target_entropy);
+    float slope = inv_batch_size * (entropy[0] - target_entropy);
     d_log_alpha[0] = weight[0] > 0.0f ? slope : 0.0f;
     alpha[0] = warp_exp(log_alpha[0]);
 }
 
 // The same with masks: the target is a share of the largest entropy of the allowed choices.
 // That of all choices can be out of reach: the temperature would grow without end.
-__device__ inline void masked_temperature_loss(float share, float entropy_share,
+__device__ inline void masked_temperature_loss(float inv_batch_size, float entropy_share,
                                                WarpSlice<const float> weight,
                                                WarpSlice<const float> mask,
                                                WarpSlice<const float> log_alpha,
@@ -140,7 +140,7 @@ __device__ inline void masked_temperature_loss(float share, float entropy_share,
         }
     }
     float largest = warp_ln(warp_max(n_allowed, 1.0f));
-    float slope = share * (entropy[0] - entropy_share * largest);
+    float slope = inv_batch_size * (entropy[0] - entropy_share * largest);
     d_log_alpha[0] = weight[0] > 0.0f ? slope : 0.0f;
     alpha[0] = warp_exp(log_alpha[0]);
 }

@@ -29,14 +29,14 @@ fn log_sum(logits: &[f32], mask: &[f32]) -> f32 {
     largest + math::ln(sum)
 }
 
-/// What acts: a choice drawn from the policy, or any that is allowed.
+/// What acts: a choice sampled from the policy, or any that is allowed.
 pub fn act(
     draw: &mut Draw,
     random: f32,
     logits: &[f32],
     mask: &[f32],
     action: &mut [f32],
-    sent: &mut [f32],
+    env_action: &mut [f32],
 ) {
     let total = log_sum(logits, mask);
     let mut n_allowed = 0.0;
@@ -57,12 +57,12 @@ pub fn act(
         }
     }
     action[0] = choice as f32;
-    sent[0] = choice as f32;
+    env_action[0] = choice as f32;
 }
 
 /// Half the squared errors of both critics against `r + gamma E(min Q' - alpha log pi')`.
 pub fn critic_loss(
-    share: f32,
+    inv_batch_size: f32,
     reward: &[f32],
     discount: &[f32],
     weight: &[f32],
@@ -97,8 +97,8 @@ pub fn critic_loss(
         d_q_1[i] = 0.0;
         d_q_2[i] = 0.0;
     }
-    d_q_1[taken] = share * weight[0] * e_1;
-    d_q_2[taken] = share * weight[0] * e_2;
+    d_q_1[taken] = inv_batch_size * weight[0] * e_1;
+    d_q_2[taken] = inv_batch_size * weight[0] * e_2;
     loss[0] = 0.5 * weight[0] * (e_1 * e_1 + e_2 * e_2);
     error[0] = 0.5 * (e_1.abs() + e_2.abs());
     value[0] = q_1[taken];
@@ -108,7 +108,7 @@ pub fn critic_loss(
 ///
 /// 0 where a sample does not count at all.
 pub fn actor_loss(
-    share: f32,
+    inv_batch_size: f32,
     weight: &[f32],
     mask: &[f32],
     log_alpha: &[f32],
@@ -137,7 +137,7 @@ pub fn actor_loss(
         let cost = alpha * log_p - math::min(q_1[i], q_2[i]);
         // The derivative of alpha log pi itself adds up to nothing.
         let moves = counts && mask[i] > 0.0;
-        d_logits[i] = if moves { share * math::exp(log_p) * (cost - mean) } else { 0.0 };
+        d_logits[i] = if moves { inv_batch_size * math::exp(log_p) * (cost - mean) } else { 0.0 };
     }
     loss[0] = if counts { mean } else { 0.0 };
     entropy[0] = surprise;
@@ -145,7 +145,7 @@ pub fn actor_loss(
 
 /// The temperature's loss `ln(alpha) (entropy - target entropy)`, where a sample counts at all.
 pub fn temperature_loss(
-    share: f32,
+    inv_batch_size: f32,
     target_entropy: f32,
     weight: &[f32],
     log_alpha: &[f32],
@@ -153,7 +153,7 @@ pub fn temperature_loss(
     d_log_alpha: &mut [f32],
     alpha: &mut [f32],
 ) {
-    let slope = share * (entropy[0] - target_entropy);
+    let slope = inv_batch_size * (entropy[0] - target_entropy);
     d_log_alpha[0] = if weight[0] > 0.0 { slope } else { 0.0 };
     alpha[0] = math::exp(log_alpha[0]);
 }
@@ -161,7 +161,7 @@ pub fn temperature_loss(
 /// The same with masks: the target is a share of the largest entropy of the allowed choices.
 /// That of all choices can be out of reach: the temperature would grow without end.
 pub fn masked_temperature_loss(
-    share: f32,
+    inv_batch_size: f32,
     entropy_share: f32,
     weight: &[f32],
     mask: &[f32],
@@ -177,26 +177,26 @@ pub fn masked_temperature_loss(
         }
     }
     let largest = math::ln(math::max(n_allowed, 1.0));
-    let slope = share * (entropy[0] - entropy_share * largest);
+    let slope = inv_batch_size * (entropy[0] - entropy_share * largest);
     d_log_alpha[0] = if weight[0] > 0.0 { slope } else { 0.0 };
     alpha[0] = math::exp(log_alpha[0]);
 }
 
 row_functions! { "sac_discrete.cu";
-    ACT = act draw (random; logits, mask; action, sent);
+    ACT = act draw (random; logits, mask; action, env_action);
     CRITIC_LOSS = critic_loss(
-        share;
+        inv_batch_size;
         reward, discount, weight, action, next_mask, log_alpha,
         next_logits, next_q_1, next_q_2, q_1, q_2;
         d_q_1, d_q_2, loss, error, value
     );
     ACTOR_LOSS = actor_loss(
-        share; weight, mask, log_alpha, logits, q_1, q_2; d_logits, loss, entropy
+        inv_batch_size; weight, mask, log_alpha, logits, q_1, q_2; d_logits, loss, entropy
     );
     TEMPERATURE_LOSS = temperature_loss(
-        share, target_entropy; weight, log_alpha, entropy; d_log_alpha, alpha
+        inv_batch_size, target_entropy; weight, log_alpha, entropy; d_log_alpha, alpha
     );
     MASKED_TEMPERATURE_LOSS = masked_temperature_loss(
-        share, entropy_share; weight, mask, log_alpha, entropy; d_log_alpha, alpha
+        inv_batch_size, entropy_share; weight, mask, log_alpha, entropy; d_log_alpha, alpha
     );
 }

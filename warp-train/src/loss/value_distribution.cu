@@ -70,7 +70,7 @@ __device__ inline float cross_entropy(float scale, WarpSlice<const float> target
 }
 
 // Both critics' cross-entropies against `r + gamma Z'`, where Z' is that of the smaller mean.
-__device__ inline void twin_critic_loss(float share, float value_min, float value_max,
+__device__ inline void twin_critic_loss(float inv_batch_size, float value_min, float value_max,
                                         WarpSlice<const float> reward,
                                         WarpSlice<const float> discount,
                                         WarpSlice<const float> weight,
@@ -86,7 +86,7 @@ __device__ inline void twin_critic_loss(float share, float value_min, float valu
     } else {
         project(value_min, value_max, reward[0], discount[0], next_1, target);
     }
-    float scale = share * weight[0];
+    float scale = inv_batch_size * weight[0];
     float loss_1 = cross_entropy(scale, target, logits_1, d_logits_1);
     float loss_2 = cross_entropy(scale, target, logits_2, d_logits_2);
     loss[0] = weight[0] * (loss_1 + loss_2);
@@ -95,7 +95,7 @@ __device__ inline void twin_critic_loss(float share, float value_min, float valu
 }
 
 // The actor's loss, minus the mean value of its own action, where a sample counts at all.
-__device__ inline void actor_loss(float share, float value_min, float value_max,
+__device__ inline void actor_loss(float inv_batch_size, float value_min, float value_max,
                                   WarpSlice<const float> weight, WarpSlice<const float> logits,
                                   WarpSlice<float> d_logits, WarpSlice<float> loss) {
     float apart = distance(value_min, value_max, logits.len);
@@ -104,7 +104,7 @@ __device__ inline void actor_loss(float share, float value_min, float value_max,
     bool counts = weight[0] > 0.0f;
     for (unsigned int i = 0u; i < logits.len; ++i) {
         float p = warp_exp(logits[i] - total);
-        float slope = share * p * (q - (value_min + apart * (float)i));
+        float slope = inv_batch_size * p * (q - (value_min + apart * (float)i));
         d_logits[i] = counts ? slope : 0.0f;
     }
     loss[0] = counts ? -q : 0.0f;

@@ -83,7 +83,7 @@ fn cross_entropy(scale: f32, target: &[f32], logits: &[f32], d_logits: &mut [f32
 
 /// Both critics' cross-entropies against `r + gamma Z'`, where Z' is that of the smaller mean.
 pub fn twin_critic_loss(
-    share: f32,
+    inv_batch_size: f32,
     value_min: f32,
     value_max: f32,
     reward: &[f32],
@@ -105,7 +105,7 @@ pub fn twin_critic_loss(
     } else {
         project(value_min, value_max, reward[0], discount[0], next_1, target);
     }
-    let scale = share * weight[0];
+    let scale = inv_batch_size * weight[0];
     let loss_1 = cross_entropy(scale, target, logits_1, d_logits_1);
     let loss_2 = cross_entropy(scale, target, logits_2, d_logits_2);
     loss[0] = weight[0] * (loss_1 + loss_2);
@@ -115,7 +115,7 @@ pub fn twin_critic_loss(
 
 /// The actor's loss, minus the mean value of its own action, where a sample counts at all.
 pub fn actor_loss(
-    share: f32,
+    inv_batch_size: f32,
     value_min: f32,
     value_max: f32,
     weight: &[f32],
@@ -129,7 +129,7 @@ pub fn actor_loss(
     let counts = weight[0] > 0.0;
     for i in 0..logits.len() {
         let p = math::exp(logits[i] - total);
-        let slope = share * p * (q - (value_min + apart * i as f32));
+        let slope = inv_batch_size * p * (q - (value_min + apart * i as f32));
         d_logits[i] = if counts { slope } else { 0.0 };
     }
     loss[0] = if counts { -q } else { 0.0 };
@@ -137,9 +137,9 @@ pub fn actor_loss(
 
 row_functions! { "value_distribution.cu";
     TWIN_CRITIC_LOSS = twin_critic_loss(
-        share, value_min, value_max;
+        inv_batch_size, value_min, value_max;
         reward, discount, weight, next_1, next_2, logits_1, logits_2;
         d_logits_1, d_logits_2, target, loss, error, value
     );
-    ACTOR_LOSS = actor_loss(share, value_min, value_max; weight, logits; d_logits, loss);
+    ACTOR_LOSS = actor_loss(inv_batch_size, value_min, value_max; weight, logits; d_logits, loss);
 }

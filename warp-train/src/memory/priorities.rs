@@ -51,9 +51,9 @@ impl Priorities {
         self.largest
     }
 
-    /// Makes that at least `largest`.
-    pub(crate) fn raise_largest(&mut self, largest: f32) {
-        self.largest = self.largest.max(largest);
+    /// Makes that at least `max`.
+    pub(crate) fn raise_max(&mut self, max: f32) {
+        self.largest = self.largest.max(max);
     }
 
     pub(crate) fn set(&mut self, i: usize, priority: f32) {
@@ -66,7 +66,7 @@ impl Priorities {
     }
 
     /// Makes the priority of transition `i` what follows from its error.
-    pub(crate) fn learn(&mut self, i: usize, error: f32, alpha: f32) {
+    pub(crate) fn update(&mut self, i: usize, error: f32, alpha: f32) {
         let priority = power(error + LEAST_ERROR, alpha);
         self.largest = self.largest.max(priority);
         self.set(i, priority);
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn what_is_loaded_is_what_was_set() {
         let mut priorities = Priorities::new(6);
-        (0..6).for_each(|i| priorities.learn(i, i as f32, 0.6));
+        (0..6).for_each(|i| priorities.update(i, i as f32, 0.6));
         let mut other = Priorities::new(6);
         let leaves: Vec<f32> = (0..6).map(|i| priorities.of(i)).collect();
         other.load(priorities.largest(), &leaves);

@@ -73,7 +73,7 @@ impl<'a> Transition<'a> {
 /// How batches are sampled.
 #[derive(Debug, Clone, Copy)]
 pub struct Sampling {
-    /// The batch's random numbers, of row 0.
+    /// The run's seed.
     pub seed: u64,
     /// Number of the batch.
     pub batch: u32,
@@ -145,7 +145,7 @@ pub struct Ring {
     /// By place; none where all are equally likely.
     pub(super) priorities: Option<Priorities>,
     /// Places of the samples of the last batch.
-    pub(super) picked: Vec<usize>,
+    pub(super) sampled: Vec<usize>,
 }
 
 impl Ring {
@@ -191,7 +191,7 @@ impl Ring {
             mask: vec![0; cells * mask],
             next_mask: vec![0; cells * mask],
             priorities: None,
-            picked: Vec::new(),
+            sampled: Vec::new(),
         })
     }
 
@@ -245,35 +245,35 @@ impl Ring {
             return;
         }
         let n = batch.reward.len();
-        self.picked.clear();
+        self.sampled.clear();
         for row in 0..n {
             let number = sampling.first_row + row as u32;
             let draw = Draw::new(sampling.seed, number, sampling.batch, Purpose::Replay);
             let draw = draw.agent(sampling.policy);
             let (step, agent) = match &self.priorities {
-                Some(priorities) => self.pick_by(priorities, draw, row, n),
-                None => self.pick(draw),
+                Some(priorities) => self.sample_by_priority(priorities, draw, row, n),
+                None => self.sample_uniformly(draw),
             };
             let place = self.place(step) * self.shape.n_rows + agent;
             batch.weight[row] = f32::from(self.alive[place]);
-            self.picked.push(place);
+            self.sampled.push(place);
             self.gather(step, agent, sampling, row, batch);
         }
     }
 
-    /// Takes over the errors of the last batch's samples, f32 `[n]`, as what their priorities are made of.
-    pub fn learn_errors(&mut self, errors: &[f32], alpha: f32) {
+    /// Makes new priorities of the last batch's samples from their errors, f32 `[n]`.
+    pub fn update_priorities(&mut self, errors: &[f32], alpha: f32) {
         let Some(priorities) = &mut self.priorities else { return };
-        for (place, error) in self.picked.iter().zip(errors) {
+        for (place, error) in self.sampled.iter().zip(errors) {
             // What has left the game stays out of it.
             if self.alive[*place] > 0 {
-                priorities.learn(*place, *error, alpha);
+                priorities.update(*place, *error, alpha);
             }
         }
     }
 
     /// A step and a row whose priority holds a place within slice `row` of `n`.
-    fn pick_by(
+    fn sample_by_priority(
         &self,
         priorities: &Priorities,
         mut draw: Draw,
@@ -290,7 +290,7 @@ impl Ring {
     }
 
     /// A step, counted from the oldest, and a row, whose agent was in the game if any try finds one.
-    fn pick(&self, mut draw: Draw) -> (usize, usize) {
+    fn sample_uniformly(&self, mut draw: Draw) -> (usize, usize) {
         let n_rows = self.shape.n_rows;
         let (mut step, mut row) = (0, 0);
         for _ in 0..MOST_DRAWS {
@@ -453,12 +453,12 @@ mod tests {
         (0..5).for_each(|t| store(&mut ring, t, [0, 0]));
         samples(&mut ring, 800, 1);
         let errors: Vec<f32> =
-            ring.picked.iter().map(|p| if *p == 2 { 9.0 } else { 1.0 }).collect();
-        ring.learn_errors(&errors, 1.0);
+            ring.sampled.iter().map(|p| if *p == 2 { 9.0 } else { 1.0 }).collect();
+        ring.update_priorities(&errors, 1.0);
         // Place 2 is the first row of the second step in memory: the oldest but for a lap, step 1.
         let (seen, mut weight) = (samples(&mut ring, 800, 1), vec![1.0; 800]);
-        let odds = ring.odds().unwrap();
-        ring.weigh(&Importance::of(&[odds], odds, 1.0), &mut weight);
+        let stats = ring.priority_stats().unwrap();
+        ring.importance_weights(&Importance::of(&[stats], stats, 1.0), &mut weight);
         let of_step_1 = seen.iter().filter(|sample| sample[0] == 1.0).count();
         assert!((440..=460).contains(&of_step_1), "{of_step_1}");
         let expected = |sample: &[f32; 4]| if sample[0] == 1.0 { 1.0 / 9.0 } else { 1.0 };

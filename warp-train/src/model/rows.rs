@@ -1,7 +1,7 @@
-//! Rows of replicas in the arrays of a learner's state: what of a whole is a part's, and a whole of its parts.
+//! Splits the arrays of a learner's state by rows, for the ranks or shards of a run, and joins them again.
 //!
-//! An array `[rows, width]` has a row for each, one of a replay memory, `[steps, rows, width]`, a row in each step.
-//! What has one axis is the same in all parts.
+//! Rows are the first axis of an array `[rows, width]` and the second of an array of the replay memory,
+//! `[steps, rows, width]`. An array with one axis has no rows: every part has all of it.
 
 use super::NamedArray;
 

@@ -13,14 +13,14 @@ pub(super) fn scale(norm: f64, limit: f64) -> f32 {
     (limit / (norm + 1e-6)).min(1.0) as f32
 }
 
-/// The sum of squares in f64, in lanes (a fixed order that vectorises).
-pub(crate) fn squares(values: &[f32]) -> f64 {
-    vectors::run(Squares(values))
+/// The squared L2 norm in f64, in lanes (a fixed order that vectorises).
+pub(crate) fn squared_norm(values: &[f32]) -> f64 {
+    vectors::run(SquaredNorm(values))
 }
 
-struct Squares<'a>(&'a [f32]);
+struct SquaredNorm<'a>(&'a [f32]);
 
-impl Work for Squares<'_> {
+impl Work for SquaredNorm<'_> {
     type Output = f64;
 
     #[inline(always)]

@@ -5,9 +5,9 @@
 
 mod adam;
 mod clipping;
-mod descent;
 mod rmsprop;
+mod step;
 
-pub(crate) use clipping::{limit, squares};
-pub(crate) use descent::Moved;
-pub use descent::{Descent, DescentConfig, UpdateRule};
+pub(crate) use clipping::{limit, squared_norm};
+pub(crate) use step::Moved;
+pub use step::{Optimiser, OptimiserConfig, UpdateRule};

@@ -1,4 +1,5 @@
-//! What a run begins with: initial weights or another run's, and moments of the first observations.
+//! The state in which a run begins: initial weights or those of another run, and, where observations are normalised,
+//! moments of the first ones.
 //!
 //! Every learner is created with initial weights; everything else is loaded into it through its
 //! [`LearnerState`]. So all backends and devices begin alike. A resumed run takes its own checkpoint

@@ -1,12 +1,12 @@
 //! Work on many numbers, compiled for every vector width and run with the widest that the machine has.
 //!
 //! Each kind of work is a [`Work`]; its elements do not depend on each other, or are summed in an order
-//! that the width does not change, so results have the same bits on every machine.
+//! that the width does not change, so results have the same bits for every vector width.
 #![expect(unsafe_code, reason = "calls functions compiled for vector units found at run time")]
 
-mod turn;
+mod transpose;
 
-pub(crate) use turn::{Matrix, turn};
+pub(crate) use transpose::{Matrix, transpose};
 
 /// Something to be done; inlined into a function per vector width.
 pub(crate) trait Work {

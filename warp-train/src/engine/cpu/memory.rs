@@ -3,7 +3,7 @@
 
 use crate::config::{Shards, Sharing};
 use crate::error::Result;
-use crate::memory::{Batch, Importance, Odds, Ring, RingShape, Sampling, Transition};
+use crate::memory::{Batch, Importance, PriorityStats, Ring, RingShape, Sampling, Transition};
 use crate::model::{NamedArray, NamedBytes, NamedTensor};
 
 /// The rings of the shards here, all of which have as many steps.
@@ -65,38 +65,38 @@ impl Rings {
             let first_row = sampling.first_row + rows.start as u32;
             ring.sample(&Sampling { first_row, ..*sampling }, &mut batch.rows(rows));
         }
-        let here: Vec<Odds> = self.rings.iter().filter_map(Ring::odds).collect();
+        let here: Vec<PriorityStats> = self.rings.iter().filter_map(Ring::priority_stats).collect();
         if here.is_empty() {
             return Ok(());
         }
-        let numbers: Vec<f32> = here.iter().flat_map(|odds| [odds.total, odds.least]).collect();
+        let numbers: Vec<f32> = here.iter().flat_map(|stats| [stats.sum, stats.min]).collect();
         let all = self.sharing.world.all_gather_f32("priorities", &numbers)?;
         let (all, _) = all.as_chunks::<2>();
-        let all: Vec<Odds> =
-            all.iter().map(|[total, least]| Odds { total: *total, least: *least }).collect();
+        let all: Vec<PriorityStats> =
+            all.iter().map(|[sum, min]| PriorityStats { sum: *sum, min: *min }).collect();
         let weights = batch.weight.chunks_mut(n / shards.here);
         for ((ring, own), weights) in self.rings.iter().zip(here).zip(weights) {
-            ring.weigh(&Importance::of(&all, own, beta), weights);
+            ring.importance_weights(&Importance::of(&all, own, beta), weights);
         }
         Ok(())
     }
 
-    /// Takes over the errors of the samples of the last batch here, as what their priorities are made of.
+    /// Makes new priorities of the samples of the last batch here from their errors.
     ///
     /// # Errors
     /// Ranks that have lost each other.
-    pub(super) fn learn_errors(&mut self, errors: &[f32], alpha: f32) -> Result<()> {
+    pub(super) fn update_priorities(&mut self, errors: &[f32], alpha: f32) -> Result<()> {
         let Sharing { world, shards } = &self.sharing;
         for (shard, ring) in self.rings.iter_mut().enumerate() {
-            ring.learn_errors(&errors[shards.rows(errors.len(), shard)], alpha);
+            ring.update_priorities(&errors[shards.rows(errors.len(), shard)], alpha);
         }
         if shards.is_one() {
             return Ok(());
         }
-        let here: Vec<f32> = self.rings.iter().filter_map(Ring::largest_priority).collect();
+        let here: Vec<f32> = self.rings.iter().filter_map(Ring::max_priority).collect();
         let all = world.all_gather_f32("largest priorities", &here)?;
-        let largest = all.into_iter().fold(0.0, f32::max);
-        self.rings.iter_mut().for_each(|ring| ring.raise_largest_priority(largest));
+        let max = all.into_iter().fold(0.0, f32::max);
+        self.rings.iter_mut().for_each(|ring| ring.raise_max_priority(max));
         Ok(())
     }
 

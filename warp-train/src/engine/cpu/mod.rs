@@ -20,6 +20,7 @@ use crate::algorithm::{
     CellId, Column, ColumnId, Engine, FigureId, Gradients, ModelId, OptimiserId, PassId, Plan,
     Replay, RowsId,
 };
+use crate::config::weights::policy_seed;
 use crate::config::{Shards, Sharing};
 use crate::engine::EngineState;
 use crate::error::Result;
@@ -107,9 +108,7 @@ impl CpuEngine {
         let prioritised = plan.replay.priority.is_some();
         let memory = Rings::new(plan.replay.capacity, shape, prioritised, sharing)?;
         let column = |c: &Column| c.start.repeat(plan.n_rows(c.rows, n_rows));
-        // Policies of one run start from different weights.
-        let seed = place.seed.wrapping_add((place.policy as u64) << 32);
-        let mut rng = StdRng::seed_from_u64(seed);
+        let mut rng = StdRng::seed_from_u64(policy_seed(place.seed, place.policy));
         let mut models: Vec<CpuModel> = Vec::new();
         for model in &plan.models {
             let new = match model.target_of {
@@ -157,10 +156,8 @@ impl CpuEngine {
     pub(crate) fn set_cells(&mut self, env_steps: u64, random: bool) {
         for (value, cell) in self.cells.iter_mut().zip(&self.plan.cells) {
             *value = cell.value.at(env_steps) as f32;
-            if cell.name == crate::algorithm::RANDOM {
-                *value = f32::from(u8::from(random));
-            }
         }
+        self.cells[self.plan.acting.random.0] = f32::from(u8::from(random));
     }
 
     /// Says which step of the environments comes next.
@@ -196,7 +193,7 @@ impl CpuEngine {
     pub(crate) fn finish_update(&mut self) -> Result<()> {
         if let Some(priority) = self.plan.replay.priority {
             let alpha = self.cells[priority.alpha.0];
-            self.memory.learn_errors(&self.columns[priority.error.0], alpha)?;
+            self.memory.update_priorities(&self.columns[self.plan.replay.error.0], alpha)?;
         }
         self.updates += 1;
         Ok(())
@@ -265,11 +262,9 @@ impl Engine for CpuEngine {
     }
 
     fn backward(&mut self, passes: &[PassId], want: Gradients) -> Result<()> {
+        self.plan.check_backward(passes, want)?;
         match want {
-            Gradients::OfParameters => {
-                self.plan.check_learns(passes)?;
-                self.run_back_to_parameters(passes);
-            }
+            Gradients::OfParameters => self.run_back_to_parameters(passes),
             Gradients::OfInput => self.run_back_to_input(passes),
         }
         Ok(())

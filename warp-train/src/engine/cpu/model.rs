@@ -4,7 +4,7 @@ use crate::algorithm::Model;
 use crate::error::Result;
 use crate::model::{Activation, LayerShape, NamedTensor, Perceptron};
 use crate::network::native::norm::Norm;
-use crate::network::native::perceptron::{Dense, Tower, Weights, turn_weights};
+use crate::network::native::perceptron::{Dense, Tower, Weights, transpose_weights};
 use rand::rngs::StdRng;
 
 /// A perceptron over one flat vector of parameters.
@@ -16,7 +16,7 @@ pub(super) struct CpuModel {
     pub(super) activation: Activation,
     pub(super) parameters: Vec<f32>,
     /// Weights of wide layers, `[outputs, inputs]`; see [`Weights`].
-    turned: Vec<f32>,
+    transposed: Vec<f32>,
     /// Of the batches of all shards.
     pub(super) gradients: Vec<f32>,
     /// Of the part of each shard here; none where there is one shard alone, whose are `gradients`.
@@ -28,7 +28,7 @@ impl CpuModel {
     pub(super) fn new(model: &Model, activation: Activation, rng: &mut StdRng) -> Result<Self> {
         let network = model.network.clone();
         let what = format!("the model \"{}\"", model.name);
-        // Parameters, what is turned, gradients, moments, and a part of the gradients per chunk.
+        // Parameters, what is transposed, gradients, moments, and a part of the gradients per chunk.
         let bytes = (network.n_parameters() as u128).saturating_mul(4 * 8);
         warp_data::memory::check(&what, bytes, "hidden")?;
         let n = network.n_parameters();
@@ -37,14 +37,14 @@ impl CpuModel {
             tower: tower(&network),
             activation,
             parameters: vec![0.0; n],
-            turned: vec![0.0; n],
+            transposed: vec![0.0; n],
             gradients: vec![0.0; n],
             of_shards: Vec::new(),
             network,
         };
         let drawn = new.network.initial("", rng);
         new.parameters = new.flat(drawn.iter().map(|tensor| &tensor.data[..]));
-        new.turn();
+        new.transpose();
         Ok(new)
     }
 
@@ -56,7 +56,7 @@ impl CpuModel {
             tower: self.tower.clone(),
             activation: self.activation,
             parameters: self.parameters.clone(),
-            turned: self.turned.clone(),
+            transposed: self.transposed.clone(),
             gradients: Vec::new(),
             of_shards: Vec::new(),
         }
@@ -81,12 +81,16 @@ impl CpuModel {
     }
 
     pub(super) fn weights(&self) -> Weights<'_> {
-        Weights { activation: self.activation, parameters: &self.parameters, turned: &self.turned }
+        Weights {
+            activation: self.activation,
+            parameters: &self.parameters,
+            transposed: &self.transposed,
+        }
     }
 
-    /// Brings what is turned up to date with the parameters.
-    pub(super) fn turn(&mut self) {
-        turn_weights(&self.tower, &self.parameters, &mut self.turned);
+    /// Brings what is transposed up to date with the parameters.
+    pub(super) fn transpose(&mut self) {
+        transpose_weights(&self.tower, &self.parameters, &mut self.transposed);
     }
 
     /// Whether a tensor of this name is one of the model's parameters.

@@ -2,11 +2,11 @@
 
 use super::CpuEngine;
 use super::model::CpuModel;
-use crate::algorithm::{ModelId, Optimiser, OptimiserId};
+use crate::algorithm::{self, ModelId, OptimiserId};
 use crate::config::Sharing;
 use crate::error::{Result, of_policy};
 use crate::network::native::wide::add_rows;
-use crate::optimiser::{Descent, Moved, limit, squares};
+use crate::optimiser::{Moved, Optimiser, limit, squared_norm};
 use crate::vectors::{self, Work};
 use std::sync::Mutex;
 
@@ -16,19 +16,18 @@ const CHUNK: usize = 16 << 10;
 /// An optimiser's step count and its moments, model by model.
 #[derive(Debug)]
 pub(super) struct Moments {
-    pub(super) descent: Descent,
+    pub(super) optimiser: Optimiser,
     pub(super) exp_avg: Vec<Vec<f32>>,
     pub(super) exp_avg_sq: Vec<Vec<f32>>,
 }
 
 impl Moments {
-    pub(super) fn new(optimiser: &Optimiser, models: &[CpuModel]) -> Result<Self> {
+    pub(super) fn new(plan: &algorithm::Optimiser, models: &[CpuModel]) -> Result<Self> {
         let zeros = |id: &ModelId| vec![0.0; models[id.0].parameters.len()];
-        let descent = Descent::new(optimiser.descent, 0).map_err(of_policy(&optimiser.name))?;
         Ok(Self {
-            descent,
-            exp_avg: optimiser.models.iter().map(zeros).collect(),
-            exp_avg_sq: optimiser.models.iter().map(zeros).collect(),
+            optimiser: Optimiser::new(plan.config, 0).map_err(of_policy(&plan.name))?,
+            exp_avg: plan.models.iter().map(zeros).collect(),
+            exp_avg_sq: plan.models.iter().map(zeros).collect(),
         })
     }
 }
@@ -71,16 +70,16 @@ impl CpuEngine {
             self.sum_shards(id)?;
         }
         let optimiser = &self.plan.optimisers[id.0];
-        let of = |id: &ModelId| squares(&self.models[id.0].gradients);
+        let of = |id: &ModelId| squared_norm(&self.models[id.0].gradients);
         let norm = optimiser.models.iter().map(of).sum::<f64>().sqrt();
         let (sum, steps) = &mut self.grad_norms[id.0];
         (*sum, *steps) = (*sum + norm, *steps + 1);
         let rate = f64::from(self.cells[optimiser.learning_rate.0]);
-        let Moments { descent, exp_avg, exp_avg_sq } = &mut self.moments[id.0];
-        let stride = descent
+        let Moments { optimiser: state, exp_avg, exp_avg_sq } = &mut self.moments[id.0];
+        let prepared = state
             .begin(norm, limit(optimiser.max_grad_norm))
             .map_err(of_policy(&optimiser.name))?;
-        let step = stride.of(rate);
+        let step = prepared.of(rate);
         let models = self.models.iter_mut().enumerate();
         let own = models.filter(|(index, _)| optimiser.models.iter().any(|id| id.0 == *index));
         let mut own: Vec<&mut CpuModel> = own.map(|(_, model)| model).collect();
@@ -106,7 +105,7 @@ impl CpuEngine {
         let own: Vec<_> = own.into_iter().map(Mutex::new).collect();
         self.thread_pool.run(own.len(), &|model| {
             if let Ok(mut model) = own[model].lock() {
-                model.turn();
+                model.transpose();
             }
         });
         Ok(())

@@ -206,12 +206,12 @@ impl CpuEngine {
     }
 
     pub(super) fn run_back_to_input(&mut self, passes: &[PassId]) {
-        let inputs: Vec<_> =
-            passes.iter().filter_map(|id| self.plan.passes[id.0].back.as_ref()?.d_input).collect();
+        let input = |id: &PassId| Some((*id, self.plan.passes[id.0].d_input()?));
+        let inputs: Vec<_> = passes.iter().filter_map(input).collect();
         let mut taken: Vec<Vec<f32>> =
-            inputs.iter().map(|to| std::mem::take(&mut self.columns[to.column.0])).collect();
+            inputs.iter().map(|(_, to)| std::mem::take(&mut self.columns[to.column.0])).collect();
         let mut tasks = Vec::new();
-        for ((id, input), to) in passes.iter().zip(&inputs).zip(&mut taken) {
+        for ((id, input), to) in inputs.iter().zip(&mut taken) {
             let width = self.plan.columns[input.column.0].width;
             tasks.extend(tiles_of(self.tiling(*id), id.0, to, width));
         }
@@ -236,7 +236,7 @@ impl CpuEngine {
             }
         });
         drop(tasks);
-        for (input, column) in inputs.iter().zip(taken) {
+        for ((_, input), column) in inputs.iter().zip(taken) {
             self.columns[input.column.0] = column;
         }
     }

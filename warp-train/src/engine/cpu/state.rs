@@ -20,7 +20,7 @@ impl CpuEngine {
                 state.moments.extend(model.named(first, ".exp_avg"));
                 state.moments.extend(model.named(second, ".exp_avg_sq"));
             }
-            state.steps.push((optimiser.name.clone(), moments.descent.n_steps()));
+            state.steps.push((optimiser.name.clone(), moments.optimiser.n_steps()));
         }
         for (column, numbers) in self.kept() {
             state.numbers.push(NamedTensor {
@@ -72,7 +72,7 @@ impl CpuEngine {
         }
         for model in &mut self.models {
             model.parameters = model.find(&state.weights, "")?;
-            model.turn();
+            model.transpose();
         }
         if !state.steps.is_empty() {
             self.load_moments(state)?;
@@ -88,7 +88,7 @@ impl CpuEngine {
         for (optimiser, moments) in self.plan.optimisers.iter().zip(&mut self.moments) {
             let steps = state.steps.iter().find(|(name, _)| *name == optimiser.name);
             let missing = || format!("the steps of optimiser \"{}\" are missing", optimiser.name);
-            moments.descent.n_steps = steps.ok_or_else(missing)?.1;
+            moments.optimiser.n_steps = steps.ok_or_else(missing)?.1;
             for (i, id) in optimiser.models.iter().enumerate() {
                 let model = &self.models[id.0];
                 moments.exp_avg[i] = model.find(&state.moments, ".exp_avg")?;

@@ -30,7 +30,7 @@ __device__ inline void each_number(unsigned int tile, unsigned int member, unsig
 }
 
 // What the agents of a tile see before a step.
-__device__ inline void look(const Memory& m, unsigned int tile, unsigned int member) {
+__device__ inline void load_observations(const Memory& m, unsigned int tile, unsigned int member) {
     each_number(tile, member, OBS, [&](unsigned int row, unsigned int i) {
         Place place = place_of(row);
         m.column[COLUMN_ACTING_OBS][(unsigned long long)row * OBS + i] =
@@ -48,10 +48,10 @@ __device__ inline void look(const Memory& m, unsigned int tile, unsigned int mem
 }
 
 // Hands actions over.
-__device__ inline void send(const Memory& m, unsigned int tile, unsigned int member) {
+__device__ inline void write_actions(const Memory& m, unsigned int tile, unsigned int member) {
     each_number(tile, member, ACTION, [&](unsigned int row, unsigned int i) {
         Place place = place_of(row);
-        float value = m.column[COLUMN_SENT][(unsigned long long)row * ACTION + i];
+        float value = m.column[COLUMN_ENV_ACTION][(unsigned long long)row * ACTION + i];
         void* to = m.action[place.group];
         if (DISCRETE) {
             ((int*)to)[place.row * ACTION + i] = (int)value;

@@ -1,10 +1,10 @@
 //! This engine against the one on a processor, piece by piece, and whole programs against their pieces.
 
 use super::memory::numbers;
-use super::op;
 use super::rounded::Rounding;
 use super::schedule::fuse;
 use super::text::Agents;
+use super::tracer;
 use super::{CudaEngine, Setting};
 use crate::algorithm::{
     CellId, ColumnId, Engine, FigureId, Gradients, ModelId, OptimiserId, PassId, Planned, RowsId,
@@ -60,9 +60,9 @@ const STEPS: u32 = 40;
 pub fn pieces(config: &TrainConfig, envs: &mut CudaVecEnv) -> Result<Vec<Apart>> {
     let Planned { algorithm, .. } = planned(config, &config.policies[0])?;
     let (mut cpu, mut gpu) = engines(config, &[envs])?;
-    let mut lists = vec![op::acting(&*algorithm, true)?];
+    let mut lists = vec![tracer::acting(&*algorithm, true)?];
     for variant in 0..algorithm.n_variants() {
-        lists.push(op::updating(&*algorithm, Variant(variant), gpu.how())?);
+        lists.push(tracer::updating(&*algorithm, Variant(variant), gpu.how())?);
     }
     gpu.prepare(&lists.concat().into_iter().map(|op| vec![op]).collect::<Vec<_>>())?;
     let mut both = Both { cpu: &mut cpu, gpu: &mut gpu, seen: Vec::new() };
@@ -83,7 +83,7 @@ pub fn wholes(config: &TrainConfig, envs: &mut CudaVecEnv, n: u64) -> Result<[En
     let mut run = |whole: bool| -> Result<EngineState> {
         let (_, mut gpu) = engines(config, &[&mut *envs])?;
         for update in 0..n {
-            let ops = op::updating(&*algorithm, algorithm.variant(update), gpu.how())?;
+            let ops = tracer::updating(&*algorithm, algorithm.variant(update), gpu.how())?;
             match whole {
                 true => gpu.run(&fuse(&ops, &plan))?,
                 false => ops.iter().try_for_each(|op| gpu.run(std::slice::from_ref(op)))?,
@@ -103,8 +103,8 @@ pub fn times(config: &TrainConfig, envs: &[&mut CudaVecEnv]) -> Result<Vec<(Stri
     const MANY: u32 = 200;
     let Planned { plan, algorithm } = planned(config, &config.policies[0])?;
     let (_, mut gpu) = engines(config, envs)?;
-    let acting = op::acting(&*algorithm, true)?;
-    let updating = op::updating(&*algorithm, Variant(0), gpu.how())?;
+    let acting = tracer::acting(&*algorithm, true)?;
+    let updating = tracer::updating(&*algorithm, Variant(0), gpu.how())?;
     let fused = fuse(&updating, &plan);
     let mut lists = vec![acting.clone(), gpu.how().storing(true), fused.clone()];
     lists.extend([acting, updating, fused].concat().into_iter().map(|op| vec![op]));

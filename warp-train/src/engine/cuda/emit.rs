@@ -1,7 +1,7 @@
 //! The code of each operation: calls of fixed functions with a plan's offsets and widths as constants.
 
 use super::layout::{Layer, RowTiles, TILE};
-use super::op::{Op, Wanted};
+use super::op::{BackwardTarget, Op};
 use super::schedule::Segment;
 use super::shards;
 use super::text::{ProgramContext, namespace};
@@ -16,9 +16,9 @@ const MOST_SAMPLED: usize = 64;
 pub(super) const WARPS: usize = 8;
 
 /// The beginning of acting.
-const TURN_FIRST: &str = "    wait_for_previous_kernel();
+const ADVANCE_FIRST: &str = "    wait_for_previous_kernel();
     if (BLOCK == BLOCKS - 1u && threadIdx.x == 0) {
-        turn_ring(m);
+        advance_ring(m);
         __threadfence();
     }
     __syncthreads();
@@ -62,8 +62,8 @@ impl<'a> Emitter<'a> {
 
     /// What stands in the kernel for a segment.
     pub(super) fn segment(&mut self, segment: &Segment) -> String {
-        let turns = segment.turns_first();
-        let mut text = if turns { TURN_FIRST.into() } else { String::new() };
+        let advances = segment.advances_first();
+        let mut text = if advances { ADVANCE_FIRST.into() } else { String::new() };
         text += &match segment.rows {
             Some(rows) => self.of_tiles(&segment.ops, rows),
             None => self.of_items(&segment.ops),
@@ -73,7 +73,7 @@ impl<'a> Emitter<'a> {
             text +=
                 "    if (BLOCK == BLOCKS - 1u) store_now(m);\n    wait_for_previous_kernel();\n";
         }
-        if !turns {
+        if !advances {
             text += &self.singles(&segment.single);
         }
         text
@@ -186,13 +186,13 @@ impl<'a> Emitter<'a> {
 
     fn single(&self, op: &Op) -> String {
         match op {
-            Op::Turn => "        turn_ring(m);\n".into(),
-            Op::Raise if self.context.has_shards() => shards::RAISE.into(),
-            Op::Raise => "        raise_largest(m);\n".into(),
+            Op::AdvanceRing => "        advance_ring(m);\n".into(),
+            Op::RaiseMaxPriority if self.context.has_shards() => shards::RAISE_MAX_PRIORITY.into(),
+            Op::RaiseMaxPriority => "        raise_max_priority(m);\n".into(),
             Op::Advance => "        m.counters[COUNTER_UPDATES] += 1u;\n".into(),
             Op::Count(OptimiserId(i)) => {
                 let optimiser = &self.context.plan.optimisers[*i];
-                let (rate, decay) = (optimiser.learning_rate.0, optimiser.descent.weight_decay);
+                let (rate, decay) = (optimiser.learning_rate.0, optimiser.config.weight_decay);
                 format!(
                     "        begin_step(m.counters + COUNTER_STEPS + {i}, m.constants + 4 * {i}, \
                      m.cells[{rate}], {decay:?}, m.steps + {i});\n"
@@ -206,8 +206,8 @@ impl<'a> Emitter<'a> {
     fn function(&mut self, op: &Op) -> String {
         self.last_meets = false;
         match op {
-            Op::Look => return "look(m, ".into(),
-            Op::Send => return "send(m, ".into(),
+            Op::LoadObservations => return "load_observations(m, ".into(),
+            Op::WriteActions => return "write_actions(m, ".into(),
             Op::Store => return "store(m, ".into(),
             Op::StoreIfDrawn => return "store_if_drawn(m, ".into(),
             Op::NoteEnds => return "note_ends(m, ".into(),
@@ -217,19 +217,19 @@ impl<'a> Emitter<'a> {
         }
         let name = format!("work_{}", self.n_functions);
         self.n_functions += 1;
-        let by_tile = matches!(op, Op::Forward(..) | Op::Deltas(..) | Op::Rows(_));
+        let by_tile = matches!(op, Op::Forward(..) | Op::Backward(..) | Op::Rows(_));
         let parameters = match by_tile {
             true => "unsigned int tile, unsigned int member",
             false => "int item",
         };
         let half = self.context.layout.half;
         let body = match op {
-            Op::Forward(passes, wanted) if half => self.forward_in_halves(passes, *wanted),
-            Op::Deltas(passes, wanted) if half => self.deltas_in_halves(passes, *wanted),
+            Op::Forward(passes, target) if half => self.forward_in_halves(passes, *target),
+            Op::Backward(passes, target) if half => self.backward_in_halves(passes, *target),
             Op::Forward(passes, _) => self.forward(passes),
-            Op::Deltas(passes, wanted) => self.deltas(passes, *wanted),
+            Op::Backward(passes, target) => self.backward(passes, *target),
             Op::Rows(id) => self.rows(*id, op),
-            Op::Weights(passes) => self.weights(passes),
+            Op::WeightGradients(passes) => self.weight_gradients(passes),
             Op::Learn(passes, optimiser, follows) => self.learn(passes, *optimiser, follows),
             Op::Gather(passes) => self.gather(passes),
             Op::Sum(id) => self.sum_ranks(*id),
@@ -239,11 +239,11 @@ impl<'a> Emitter<'a> {
             }
             Op::Pack(models) => self.pack(models, self.item_threads(op)),
             Op::Figures(figures) => self.figures(figures),
-            Op::Admit => self.of_priorities("admit"),
-            Op::Pick => self.of_priorities("pick"),
-            Op::Prioritise => self.of_priorities("prioritise"),
-            Op::Odds => self.of_priorities("tell_odds"),
-            Op::Weigh => self.of_priorities("weigh"),
+            Op::AddPriorities => self.of_priorities("add_priorities"),
+            Op::SampleByPriority => self.of_priorities("sample_by_priority"),
+            Op::UpdatePriorities => self.of_priorities("update_priorities"),
+            Op::PriorityStats => self.of_priorities("tell_priority_stats"),
+            Op::ImportanceWeights => self.of_priorities("importance_weights"),
             _ => String::new(),
         };
         self.last_meets = body.contains("team_sync");
@@ -352,7 +352,7 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    fn deltas(&self, passes: &[PassId], wanted: Wanted) -> String {
+    fn backward(&self, passes: &[PassId], target: BackwardTarget) -> String {
         let rows = self.context.plan.columns[self.pass(passes[0]).0.output.0].rows;
         let mut text = self.tile_rows(rows);
         for id in passes {
@@ -375,7 +375,7 @@ impl<'a> Emitter<'a> {
         // From each pass's last layer down: step s is layer depth - 1 - s.
         for step in 0..deepest {
             let jobs: Vec<Job> =
-                passes.iter().filter_map(|id| self.delta_job(*id, step, wanted)).collect();
+                passes.iter().filter_map(|id| self.delta_job(*id, step, target)).collect();
             if jobs.is_empty() {
                 continue;
             }
@@ -390,7 +390,7 @@ impl<'a> Emitter<'a> {
         text
     }
 
-    fn delta_job(&self, id: PassId, step: usize, wanted: Wanted) -> Option<Job> {
+    fn delta_job(&self, id: PassId, step: usize, target: BackwardTarget) -> Option<Job> {
         let (pass, layers) = self.pass(id);
         let shape = self.context.layout.pass(id);
         let l = layers.len().checked_sub(step + 1)?;
@@ -407,7 +407,7 @@ impl<'a> Emitter<'a> {
             );
             return Some(Job { product, parts: k / TILE, first: 0 });
         }
-        let to = pass.back.as_ref()?.d_input.filter(|_| wanted == Wanted::Input)?;
+        let to = pass.back.as_ref()?.d_input.filter(|_| target == BackwardTarget::Input)?;
         let width = |i: usize| self.context.plan.columns[pass.inputs[i].0].width;
         let before: usize = (0..to.input).map(width).sum();
         let (low, width) = (before / TILE, width(to.input));

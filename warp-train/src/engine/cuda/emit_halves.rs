@@ -2,7 +2,7 @@
 
 use super::emit::{Emitter, WARPS};
 use super::layout::{Layer, RowTiles};
-use super::op::Wanted;
+use super::op::BackwardTarget;
 use super::recompute::InputsShape;
 use crate::algorithm::{ColumnId, PassId};
 use std::fmt::Write;
@@ -12,7 +12,7 @@ pub(super) const NOWHERE: &str = "(Kept*)0";
 
 impl Emitter<'_> {
     /// Runs passes.
-    pub(super) fn forward_in_halves(&self, passes: &[PassId], wanted: Wanted) -> String {
+    pub(super) fn forward_in_halves(&self, passes: &[PassId], target: BackwardTarget) -> String {
         self.each_pass(&self.kept_last(passes), |id| {
             let (pass, layers) = self.pass(id);
             if self.context.layout.is_whole(self.context.plan, id) {
@@ -20,7 +20,7 @@ impl Emitter<'_> {
             }
             let shape = self.context.layout.pass(id);
             // Gradients need all that a layer reads, slopes only what a hidden one writes.
-            let recomputed = shape.instead.inputs.filter(|_| wanted == Wanted::ParametersForStep);
+            let recomputed = shape.substitute.inputs.filter(|_| target == BackwardTarget::ParametersForStep);
             // Slopes of what is normalised are worked out.
             let has_slopes = |l: usize| l > 0 && shape.on[l].is_none() && shape.norms.is_empty();
             let is_kept = |l: usize| {
@@ -78,28 +78,28 @@ impl Emitter<'_> {
     }
 
     /// Goes back through passes.
-    pub(super) fn deltas_in_halves(&self, passes: &[PassId], wanted: Wanted) -> String {
+    pub(super) fn backward_in_halves(&self, passes: &[PassId], target: BackwardTarget) -> String {
         self.each_pass(&self.last_first(passes), |id| {
             let (pass, layers) = self.pass(id);
             let (Some(back), Some(head)) = (&pass.back, layers.last()) else {
                 return String::new();
             };
             if self.context.layout.is_whole(self.context.plan, id) {
-                return self.back_as_whole(id, wanted);
+                return self.back_as_whole(id, target);
             }
             let shape = self.context.layout.pass(id);
             // Derivatives by weights need those by sums, those by inputs do not.
             let omitted = self.context.layout.model(pass.model).omitted;
-            let kept = |l: usize| match wanted {
-                Wanted::ParametersForStep
-                    if omitted.is_recomputed(l) || (l == 0 && shape.instead.first.is_some()) =>
+            let kept = |l: usize| match target {
+                BackwardTarget::ParametersForStep
+                    if omitted.is_recomputed(l) || (l == 0 && shape.substitute.first.is_some()) =>
                 {
                     NOWHERE.into()
                 }
-                Wanted::Parameters | Wanted::ParametersForStep => {
+                BackwardTarget::Parameters | BackwardTarget::ParametersForStep => {
                     self.kept(shape.deltas[l], layers[l].n)
                 }
-                Wanted::Input => NOWHERE.into(),
+                BackwardTarget::Input => NOWHERE.into(),
             };
             // Derivatives by the layer before an output layer of one column are products of two numbers.
             let is_single = head.outputs == 1 && layers.len() > 1;
@@ -112,12 +112,14 @@ impl Emitter<'_> {
                 let kept = self.by_one(kept(layers.len() - 1));
                 text += &self.put_columns::<true>(&[back.d_output], &kept, head.n);
             }
-            let first = shape.instead.first.filter(|_| wanted == Wanted::ParametersForStep);
+            let first =
+                shape.substitute.first.filter(|_| target == BackwardTarget::ParametersForStep);
             if first.is_some() {
                 let (from, k) = (self.kept(shape.inputs[0], layers[0].k), layers[0].k);
                 let _ = writeln!(text, "        put_first_inputs({from}, {k}, parts);");
             }
-            if let Some(to) = shape.instead.weights.filter(|_| wanted == Wanted::ParametersForStep)
+            if let Some(to) =
+                shape.substitute.weights.filter(|_| target == BackwardTarget::ParametersForStep)
             {
                 text += &keep_weights(head.packed_back, to, head.k);
             }
@@ -129,7 +131,7 @@ impl Emitter<'_> {
                     text += &prefetch(l - 1);
                 }
                 let single = (is_single && step == 0).then(|| self.by_one(kept(l)));
-                text += &self.layer_back(id, (l, step), single, wanted, &kept(l - 1));
+                text += &self.layer_back(id, (l, step), single, target, &kept(l - 1));
             }
             if let Some(at) = first {
                 let _ = writeln!(
@@ -139,7 +141,7 @@ impl Emitter<'_> {
                     self.first_parts_at(at, layers[0].n, "0")
                 );
             }
-            if wanted == Wanted::Input {
+            if target == BackwardTarget::Input {
                 text += &self.inputs_back(id);
             }
             text
@@ -171,7 +173,7 @@ impl Emitter<'_> {
         id: PassId,
         (l, step): (usize, usize),
         single: Option<String>,
-        wanted: Wanted,
+        target: BackwardTarget,
         kept: &str,
     ) -> String {
         let (pass, layers) = self.pass(id);
@@ -198,7 +200,7 @@ impl Emitter<'_> {
         if !normed {
             return text;
         }
-        text + &self.normalise_back_in_halves(id, l - 1, y, wanted, kept) + self.sync()
+        text + &self.normalise_back_in_halves(id, l - 1, y, target, kept) + self.sync()
     }
 
     /// Keeps what a first layer's outputs are made of.

@@ -17,7 +17,7 @@ impl Emitter<'_> {
             models.iter().map(|id| layout.model(*id).tiles.len()).sum()
         };
         match op {
-            Op::Weights(passes) => tiles(&self.models_of(passes)) * layout.shares,
+            Op::WeightGradients(passes) => tiles(&self.models_of(passes)) * layout.shares,
             Op::Learn(passes, ..) if self.context.crowded() => {
                 self.models_of(passes).iter().map(|id| layout.model(*id).groups()).sum()
             }
@@ -25,9 +25,11 @@ impl Emitter<'_> {
             Op::Descend(id) | Op::Sum(id) => tiles(&self.context.plan.optimisers[id.0].models),
             Op::PolyakUpdate(models, _) | Op::Pack(models) => tiles(models),
             Op::Figures(figures) => figures.len(),
-            Op::Admit | Op::Pick | Op::Prioritise | Op::Odds | Op::Weigh => {
-                self.context.division.shards
-            }
+            Op::AddPriorities
+            | Op::SampleByPriority
+            | Op::UpdatePriorities
+            | Op::PriorityStats
+            | Op::ImportanceWeights => self.context.division.shards,
             _ => 0,
         }
     }
@@ -75,7 +77,7 @@ impl Emitter<'_> {
     }
 
     /// Sums of gradients, which are kept.
-    pub(super) fn weights(&self, passes: &[PassId]) -> String {
+    pub(super) fn weight_gradients(&self, passes: &[PassId]) -> String {
         let (layout, parts) = (self.context.layout, self.context.layout.shares);
         let after = match parts {
             1 if self.context.has_ranks() => "        (void)squares;\n",
@@ -241,7 +243,7 @@ impl Emitter<'_> {
     ) -> Option<String> {
         let layout = self.context.layout;
         let id = passes.iter().find(|id| self.context.plan.passes[id.0].model == model)?;
-        let at = layout.pass(*id).instead.first.filter(|_| part == Part::Layer(0))?;
+        let at = layout.pass(*id).substitute.first.filter(|_| part == Part::Layer(0))?;
         Some(self.first_parts_at(at, layout.model(model).layers[0].n, before))
     }
 
@@ -258,7 +260,7 @@ impl Emitter<'_> {
         let of_model = |id: &&PassId| self.context.plan.passes[id.0].model == model;
         let shape =
             layout.pass(*passes.iter().find(of_model).filter(|_| omitted.is_recomputed(l))?);
-        let (on, weights) = (shape.on[l + 1]?, shape.instead.weights?);
+        let (on, weights) = (shape.on[l + 1]?, shape.substitute.weights?);
         let inputs = |InputsShape { operands, weights, biases }| {
             format!(
                 ", m.scratch + {operands}ll, (const uint2*)(m.scratch + {weights}ll) + 64 * i, \
@@ -271,7 +273,7 @@ impl Emitter<'_> {
             shape.deltas[l + 1],
             layers[l + 1].n,
             8 * layers[l].n,
-            shape.instead.inputs.map_or(String::new(), inputs)
+            shape.substitute.inputs.map_or(String::new(), inputs)
         ))
     }
 

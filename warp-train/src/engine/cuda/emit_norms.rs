@@ -3,7 +3,7 @@
 use super::emit::Emitter;
 use super::emit_halves::NOWHERE;
 use super::layout::{Norm, NormShape};
-use super::op::Wanted;
+use super::op::BackwardTarget;
 use crate::algorithm::PassId;
 use std::fmt::Write;
 
@@ -63,15 +63,15 @@ impl Emitter<'_> {
         id: PassId,
         l: usize,
         d: &str,
-        wanted: Wanted,
+        target: BackwardTarget,
         kept: &str,
     ) -> String {
         let Some((norm, shape)) = self.norm(id, l) else { return String::new() };
         let (pass, _) = self.pass(id);
         let n = norm.gain.n;
-        let [gains, shifts] = [shape.gains, shape.shifts].map(|at| match wanted {
-            Wanted::Parameters | Wanted::ParametersForStep => self.kept(at, n),
-            Wanted::Input => NOWHERE.into(),
+        let [gains, shifts] = [shape.gains, shape.shifts].map(|at| match target {
+            BackwardTarget::Parameters | BackwardTarget::ParametersForStep => self.kept(at, n),
+            BackwardTarget::Input => NOWHERE.into(),
         });
         format!(
             "        normalise_back<{n}, {}_SLOPE>({d}, {}, {{{gains}, {shifts}, {kept}}});\n",

@@ -2,7 +2,7 @@
 
 use super::emit::Emitter;
 use super::emit_halves::{NOWHERE, on};
-use super::op::Wanted;
+use super::op::BackwardTarget;
 use crate::algorithm::PassId;
 
 impl Emitter<'_> {
@@ -55,21 +55,21 @@ impl Emitter<'_> {
     }
 
     /// A pass from derivatives by its outputs back to what is wanted.
-    pub(super) fn back_as_whole(&self, id: PassId, wanted: Wanted) -> String {
+    pub(super) fn back_as_whole(&self, id: PassId, target: BackwardTarget) -> String {
         let (pass, layers) = self.pass(id);
         let shape = self.context.layout.pass(id);
         let Some(back) = &pass.back else { return String::new() };
-        let kept = |l: usize| match wanted {
-            Wanted::Parameters | Wanted::ParametersForStep => {
+        let kept = |l: usize| match target {
+            BackwardTarget::Parameters | BackwardTarget::ParametersForStep => {
                 self.kept(shape.deltas[l], layers[l].n)
             }
-            Wanted::Input => NOWHERE.into(),
+            BackwardTarget::Input => NOWHERE.into(),
         };
         let slopes = |l: usize| {
             let (slopes, from) = self.slopes(id, l);
             format!("{slopes}{{{{0, {}, {}}}, {from}}}", kept(l - 1), layers[l].k)
         };
-        let to = back.d_input.filter(|_| wanted == Wanted::Input);
+        let to = back.d_input.filter(|_| target == BackwardTarget::Input);
         let to = to.map_or("0, 0, 0".into(), |to| {
             let width = |i: usize| self.width(pass.inputs[i]);
             let (before, width) = ((0..to.input).map(width).sum::<usize>(), width(to.input));

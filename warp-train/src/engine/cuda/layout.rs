@@ -1,7 +1,7 @@
 //! The memory layout of a plan on the device: parameters, padded to whole tiles, and the data that passes keep.
 
 use super::emit::WARPS;
-use super::recompute::{Instead, Omitted};
+use super::recompute::{Omitted, Substitute};
 use crate::algorithm::{Model, ModelId, PassId, Plan, Precision, RowsOf};
 use crate::model::{Activation, Perceptron};
 use std::ops::Range;
@@ -174,7 +174,7 @@ pub(super) struct PassShape {
     /// needed. What it is needed for does not need the inputs then.
     pub(super) on: Vec<Option<usize>>,
     /// What is kept instead of some of these.
-    pub(super) instead: Instead,
+    pub(super) substitute: Substitute,
 }
 
 /// Where a pass keeps what a normalisation computed, in half precision only with a backward pass: mean 0 and deviation 1,
@@ -399,11 +399,11 @@ impl Layout {
             let on =
                 |(l, layer): (usize, &Layer)| (bits && l > 0).then(|| take(padded * layer.k / 16));
             let on = layers.iter().enumerate().map(on).collect();
-            let instead = match pass.learns() {
-                true => Instead::new(&models[pass.model.0], batch, &mut take),
-                false => Instead::default(),
+            let substitute = match pass.learns() {
+                true => Substitute::new(&models[pass.model.0], batch, &mut take),
+                false => Substitute::default(),
             };
-            PassShape { inputs, deltas, norms, on, instead }
+            PassShape { inputs, deltas, norms, on, substitute }
         });
         Self {
             passes: passes.collect(),

@@ -3,10 +3,11 @@
 
 use super::layout::{Layout, Machine};
 use super::memory::numbers;
-use super::op::{self, How, Op};
+use super::op::Op;
 use super::ranks::{self, Division};
 use super::schedule::{Part, cut, fuse, segments};
 use super::text::ProgramContext;
+use super::tracer::{self, How};
 use super::{CudaEngine, Setting};
 use crate::algorithm::{Algorithm, Plan, Planned, Variant};
 use crate::algorithm::{PolicyConfig, PolicyFigures, PolicyPlan};
@@ -62,12 +63,12 @@ impl Programs {
     ) -> Result<Self> {
         let (kept, how) = (policy.config.to_train, How::of(plan, layout, division));
         let updating = (0..algorithm.n_variants()).map(|variant| {
-            let ops = op::updating(algorithm, Variant(variant), how)?;
+            let ops = tracer::updating(algorithm, Variant(variant), how)?;
             ops.iter().try_for_each(|op| op.check(plan))?;
             Ok(cut(&if how.ranks { ops } else { fuse(&ops, plan) }, plan))
         });
         let mut updating = updating.collect::<Result<Vec<Vec<Part>>>>()?;
-        let acting = op::acting(algorithm, kept)?;
+        let acting = tracer::acting(algorithm, kept)?;
         // Blocks of acting that met would leave the barrier, which an update that begins early reads, as it must not yet be.
         let is_short = segments(&acting, plan).len() == 1;
         let stores = how.stores && is_short && !mortal && policy.config.gradient_steps == 1;
@@ -80,7 +81,7 @@ impl Programs {
             storing: how.storing(kept),
             updating,
             stores,
-            packing: layout.half.then(|| op::packing(plan)),
+            packing: layout.half.then(|| tracer::packing(plan)),
         })
     }
 
@@ -177,7 +178,7 @@ impl Member {
     /// Starts to act; `early`: if possible, while what was started before still runs.
     pub(crate) fn act(&mut self, early: bool) -> Result<()> {
         // Without a place to make in the memory, acting waits for nothing by itself.
-        if early && self.programs.acting.contains(&Op::Turn) {
+        if early && self.programs.acting.contains(&Op::AdvanceRing) {
             self.engine.programmatic_launch()?;
         }
         self.engine.run(&self.programs.acting)
@@ -198,9 +199,9 @@ impl Member {
         }
         let first = ((t + 1) / keys.train_freq - 1) * keys.gradient_steps;
         for Variant(variant) in &variants[first..first + keys.gradient_steps] {
-            for Part { ops, told } in &self.programs.updating[*variant] {
+            for Part { ops, exchanged } in &self.programs.updating[*variant] {
                 self.engine.run(ops)?;
-                self.engine.exchange(told)?;
+                self.engine.exchange(exchanged)?;
             }
         }
         Ok(())

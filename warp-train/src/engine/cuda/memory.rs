@@ -2,14 +2,14 @@
 
 use super::layout::Layout;
 use super::priorities::PriorityArrays;
-use super::ranks::{Division, RankArrays, Told};
+use super::ranks::{Division, Exchanged, RankArrays};
 use super::ring::{RingArrays, ring_steps};
 use super::text::Agents;
 use crate::algorithm::{Plan, RowsOf};
 use crate::engine::cpu::Place;
 use crate::engine::rollout::GroupRows;
 use crate::error::{Error, Result};
-use crate::optimiser::{Descent, DescentConfig};
+use crate::optimiser::{Optimiser, OptimiserConfig};
 use std::fmt::Write;
 use warp_core::DType::{F32, U8, U32};
 use warp_data::cuda::{Device, DeviceArray};
@@ -99,7 +99,7 @@ pub(super) struct Memory {
     alive_now: DeviceArray,
     pub(super) ring: RingArrays,
     pub(super) priorities: PriorityArrays,
-    /// Where ranks or shards tell each other something.
+    /// Where ranks or shards exchange something.
     pub(super) ranks: Option<RankArrays>,
     division: Division,
     world: World,
@@ -145,7 +145,7 @@ impl Memory {
             barrier: make("barrier", U32, 1)?,
             alive_now: make("alive_now", U8, place.n_rows)?,
             ring: RingArrays::new(device, plan, place.n_rows, division.shards)?,
-            ranks: division.tells(plan).then(ranks).transpose()?,
+            ranks: division.exchanges(plan).then(ranks).transpose()?,
             priorities,
             division,
             world,
@@ -156,12 +156,12 @@ impl Memory {
 
     fn push_constants(&self, plan: &Plan) -> Result<()> {
         let of = |optimiser: &crate::algorithm::Optimiser| {
-            let DescentConfig { beta_1, beta_2, epsilon, .. } = optimiser.descent;
+            let OptimiserConfig { beta_1, beta_2, epsilon, .. } = optimiser.config;
             [beta_1, beta_2, epsilon, optimiser.max_grad_norm]
         };
         for optimiser in &plan.optimisers {
             // Refuses what is out of range.
-            Descent::new(optimiser.descent, 0).map_err(|e| Error::Invalid(e.to_string()))?;
+            Optimiser::new(optimiser.config, 0).map_err(|e| Error::Invalid(e.to_string()))?;
         }
         let words = plan.optimisers.iter().flat_map(of).flat_map(words).collect::<Vec<_>>();
         Ok(self.constants.push(&words)?)
@@ -212,7 +212,7 @@ const ARRAYS: [Field; 25] = [
     ("unsigned char*", "ring_next_mask", |m| &m.ring.flags[3]),
     ("float*", "priorities", |m| &m.priorities.nodes),
     ("float*", "largest", |m| &m.priorities.largest),
-    ("unsigned int*", "picked", |m| &m.priorities.picked),
+    ("unsigned int*", "sampled", |m| &m.priorities.sampled),
     ("unsigned int*", "owner", |m| &m.priorities.owner),
 ];
 
@@ -230,8 +230,8 @@ pub(super) fn text(plan: &Plan, n_groups: usize, division: Division) -> String {
     for (c_type, name) in OF_WORLD {
         let _ = writeln!(text, "    {c_type} {name};");
     }
-    if division.tells(plan) {
-        let n = Told::n(plan);
+    if division.exchanges(plan) {
+        let n = Exchanged::n(plan);
         let _ = writeln!(text, "    float* told[{n}];\n    const float* heard[{n}];");
     }
     if division.shards > 1 {

@@ -27,12 +27,13 @@ mod schedule;
 mod shards;
 mod state;
 mod text;
+mod tracer;
 
 use super::EngineState;
 use super::cpu::Place;
 use crate::algorithm::Precision;
 use crate::algorithm::{
-    CellId, Engine, FigureId, Gradients, ModelId, OptimiserId, PassId, Plan, RANDOM, RowsId,
+    CellId, Engine, FigureId, Gradients, ModelId, OptimiserId, PassId, Plan, RowsId,
 };
 use crate::config::TrainConfig;
 use crate::engine::collectives::{AllGather, RankConnector};
@@ -41,10 +42,11 @@ use crate::world;
 use layout::Layout;
 pub(crate) use layout::Machine;
 use memory::{Memory, World};
-use op::{How, Op, Tracer};
-use ranks::{Division, Told};
+use op::Op;
+use ranks::{Division, Exchanged};
 use std::collections::HashMap;
 use text::{Agents, KERNEL, Program, ProgramContext};
+use tracer::{How, Tracer};
 use warp_core::DType::U32;
 use warp_data::cuda::DeviceArray;
 use warp_func::cuda::{
@@ -240,21 +242,19 @@ impl CudaEngine {
         Ok(())
     }
 
-    /// Starts to tell the other ranks, and to hear what they tell.
-    fn exchange(&self, told: &[Told]) -> Result<()> {
+    /// Starts an exchange with the other ranks.
+    fn exchange(&self, exchanged: &[Exchanged]) -> Result<()> {
         let (Some(all_gather), Some(arrays)) = (&self.all_gather, &self.memories[0].ranks) else {
             return Ok(());
         };
-        all_gather.gather(&arrays.gathered(&self.plan, told))
+        all_gather.gather(&arrays.gathered(&self.plan, exchanged))
     }
 
     /// Sets the cells to their values after `env_steps`; the cell that says to act at random to `random`.
     pub(crate) fn set_cells(&mut self, env_steps: u64, random: bool) -> Result<()> {
-        let value = |cell: &crate::algorithm::Cell| match cell.name == RANDOM {
-            true => f32::from(u8::from(random)),
-            false => cell.value.at(env_steps) as f32,
-        };
-        let cells: Vec<f32> = self.plan.cells.iter().map(value).collect();
+        let values = self.plan.cells.iter().map(|cell| cell.value.at(env_steps) as f32);
+        let mut cells: Vec<f32> = values.collect();
+        cells[self.plan.acting.random.0] = f32::from(u8::from(random));
         // Most never change, and many runs would wait for as many copies.
         if self.cells.as_ref() == Some(&cells) {
             return Ok(());
@@ -267,7 +267,7 @@ impl CudaEngine {
 
     /// Packs all weights, which the host has set.
     fn pack(&mut self) -> Result<()> {
-        if self.layout.half { self.run(&op::packing(&self.plan)) } else { Ok(()) }
+        if self.layout.half { self.run(&tracer::packing(&self.plan)) } else { Ok(()) }
     }
 
     /// Which pieces of work there are.
@@ -295,7 +295,7 @@ impl Engine for CudaEngine {
     }
 
     fn forward(&mut self, passes: &[PassId]) -> Result<()> {
-        self.alone(Op::Forward(passes.into(), op::Wanted::Parameters))
+        self.alone(Op::Forward(passes.into(), op::BackwardTarget::Parameters))
     }
 
     fn backward(&mut self, passes: &[PassId], want: Gradients) -> Result<()> {

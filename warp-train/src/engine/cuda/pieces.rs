@@ -1,7 +1,7 @@
 //! An update piece by piece, for inspection between them.
 
 use super::CudaEngine;
-use super::op;
+use super::tracer;
 use crate::algorithm::{Algorithm, Variant};
 use crate::error::Result;
 
@@ -25,7 +25,7 @@ impl CudaEngine {
         algorithm: &dyn Algorithm,
         variant: Variant,
     ) -> Result<()> {
-        let ops = op::updating(algorithm, variant, self.how())?;
+        let ops = tracer::updating(algorithm, variant, self.how())?;
         self.prepare(&ops.into_iter().map(|op| vec![op]).collect::<Vec<_>>())
     }
 }

@@ -17,7 +17,7 @@ __device__ inline void sum_up(const Memory& m, unsigned int n, Leaf leaf) {
 }
 
 // Gives the transitions of the step in the ring's place before the head the largest priority so far.
-__device__ __noinline__ void admit(const Memory& m) {
+__device__ __noinline__ void add_priorities(const Memory& m) {
     unsigned int step = (m.counters[COUNTER_HEAD] + RING_STEPS - 1u) % RING_STEPS;
     auto leaf = [&](unsigned int row) { return step * N_ROWS + row; };
     float largest = *m.largest;
@@ -40,8 +40,8 @@ __device__ inline unsigned int find(const Memory& m, float place) {
     return node - LEAVES;
 }
 
-// Picks a batch, and weighs its rows by how likely each was: the least likely one counts for 1.
-__device__ __noinline__ void pick(const Memory& m) {
+// Samples a batch by priorities, and makes importance weights: the least likely row has weight 1.
+__device__ __noinline__ void sample_by_priority(const Memory& m) {
     __shared__ unsigned int least;
     unsigned int head = m.counters[COUNTER_HEAD], size = m.counters[COUNTER_SIZE];
     if (size == 0) return;
@@ -54,35 +54,35 @@ __device__ __noinline__ void pick(const Memory& m) {
         unsigned int at = find(m, ((float)row + warp_draw_uniform(&draw)) * slice);
         unsigned int step = ring_step(head, size, at / N_ROWS);
         at = ring_place(head, size, step < size ? step : size - 1u) * N_ROWS + at % N_ROWS;
-        m.picked[row] = at;
+        m.sampled[row] = at;
         float priority = __ldcg(m.priorities + LEAVES + at);
         // Positive numbers have the order of their bits.
         if (priority > 0.0f) atomicMin(&least, __float_as_uint(priority));
     }
     __syncthreads();
     for (unsigned int row = threadIdx.x; row < BATCH; row += N_THREADS) {
-        unsigned int at = m.picked[row];
+        unsigned int at = m.sampled[row];
         float part = __ldcg(m.priorities + LEAVES + at) / __uint_as_float(least);
         m.column[COLUMN_WEIGHT][row] = m.ring_alive[at] != 0 ? power(part, -m.cells[CELL_BETA]) : 0.0f;
     }
 }
 
-// Makes the priorities of the batch's transitions what follows from their errors: from that of the last row where a
+// Makes new priorities of the batch's transitions from their errors: from that of the last row where a
 // transition has several. What has left the game stays out of it.
-__device__ __noinline__ void prioritise(const Memory& m) {
+__device__ __noinline__ void update_priorities(const Memory& m) {
     __shared__ unsigned int largest;
     if (threadIdx.x == 0) largest = __float_as_uint(*m.largest);
-    for (unsigned int row = threadIdx.x; row < BATCH; row += N_THREADS) atomicMax(m.owner + m.picked[row], row + 1u);
+    for (unsigned int row = threadIdx.x; row < BATCH; row += N_THREADS) atomicMax(m.owner + m.sampled[row], row + 1u);
     __syncthreads();
     for (unsigned int row = threadIdx.x; row < BATCH; row += N_THREADS) {
-        unsigned int at = m.picked[row];
+        unsigned int at = m.sampled[row];
         if (m.ring_alive[at] == 0) continue;
         float priority = power(m.column[COLUMN_ERROR][row] + 1e-6f, m.cells[CELL_ALPHA]);
         atomicMax(&largest, __float_as_uint(priority));
         if (__ldcg(m.owner + at) == row + 1u) __stcg(m.priorities + LEAVES + at, priority);
     }
     __syncthreads();
-    for (unsigned int row = threadIdx.x; row < BATCH; row += N_THREADS) __stcg(m.owner + m.picked[row], 0u);
+    for (unsigned int row = threadIdx.x; row < BATCH; row += N_THREADS) __stcg(m.owner + m.sampled[row], 0u);
     if (threadIdx.x == 0) *m.largest = __uint_as_float(largest);
-    sum_up(m, BATCH, [&](unsigned int row) { return m.picked[row]; });
+    sum_up(m, BATCH, [&](unsigned int row) { return m.sampled[row]; });
 }

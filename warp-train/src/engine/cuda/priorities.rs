@@ -20,7 +20,7 @@ pub(super) struct PriorityArrays {
     /// What a new transition gets, f32 `[shards]`.
     pub(super) largest: DeviceArray,
     /// Places of the samples of the last batch, u32 `[batch]`.
-    pub(super) picked: DeviceArray,
+    pub(super) sampled: DeviceArray,
     /// By transition: while priorities change, the last row of the batch that has it, plus 1; u32.
     pub(super) owner: DeviceArray,
 }
@@ -32,7 +32,7 @@ fn leaves(cells: usize) -> usize {
 
 /// What the text knows of the plan's priorities, if it has any, of `cells` transitions of a shard.
 pub(super) fn constants(plan: &Plan, cells: usize) -> String {
-    let Some(Priority { error, alpha, beta }) = plan.replay.priority else {
+    let Some(Priority { alpha, beta }) = plan.replay.priority else {
         return "#define PRIORITISED 0\n".into();
     };
     let mut text = String::from("#define PRIORITISED 1\n");
@@ -40,7 +40,7 @@ pub(super) fn constants(plan: &Plan, cells: usize) -> String {
         text,
         "#define LEAVES {}u\n#define COLUMN_ERROR {}\n#define CELL_ALPHA {}\n#define CELL_BETA {}",
         leaves(cells),
-        error.0,
+        plan.replay.error.0,
         alpha.0,
         beta.0
     );
@@ -59,7 +59,7 @@ impl PriorityArrays {
             cells,
             nodes: make("replay.priority", F32, shards * 2 * leaves(cells))?,
             largest: make("replay.largest_priority", F32, shards)?,
-            picked: make("picked", U32, plan.batch_size)?,
+            sampled: make("sampled", U32, plan.batch_size)?,
             owner: make("owner", U32, shards * cells)?,
         };
         arrays.clear()?;

@@ -1,7 +1,7 @@
-//! What the ranks of a run tell each other during a policy's updates: gradients, and what there is to know of
-//! priorities. A program ends where something is told, and the next one begins with what all ranks have told.
+//! What the ranks of a run exchange during a policy's updates: gradients, and statistics of priorities. A program ends
+//! with what this rank tells the others, and the next one begins with what all of them have told.
 //!
-//! Several shards of one rank tell each other of their priorities as ranks do, but within a program.
+//! Several shards of one rank exchange statistics of their priorities as ranks do, but within a program.
 
 use super::layout::Layout;
 use super::priorities::PriorityArrays;
@@ -23,28 +23,29 @@ pub(super) struct Division {
 }
 
 impl Division {
-    /// Whether ranks tell each other something, or shards do.
-    pub(super) fn tells(self, plan: &Plan) -> bool {
+    /// Whether ranks exchange something, or shards do.
+    pub(super) fn exchanges(self, plan: &Plan) -> bool {
         self.ranks > 1 || (self.shards > 1 && plan.replay.priority.is_some())
     }
 }
 
-/// Something that a rank tells the others.
+/// Something that all ranks exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Told {
+pub(super) enum Exchanged {
     /// Sums of the gradients of an optimiser's models over the rows here.
     Gradient(OptimiserId),
     /// Of each shard the sum of all priorities, and the least one in its part of the batch.
-    Odds,
+    PriorityStats,
     /// The largest priority of each shard so far.
-    Largest,
+    MaxPriority,
 }
 
-impl Told {
-    /// All that the ranks of `plan` tell each other; each has its number in this order.
+impl Exchanged {
+    /// All that the ranks of `plan` exchange; each has its number in this order.
     fn all(plan: &Plan) -> Vec<Self> {
         let gradients = (0..plan.optimisers.len()).map(|o| Self::Gradient(OptimiserId(o)));
-        let of_priorities = plan.replay.priority.map_or(&[][..], |_| &[Self::Odds, Self::Largest]);
+        let of_priorities =
+            plan.replay.priority.map_or(&[][..], |_| &[Self::PriorityStats, Self::MaxPriority]);
         gradients.chain(of_priorities.iter().copied()).collect()
     }
 
@@ -54,7 +55,7 @@ impl Told {
     }
 
     fn number(self, plan: &Plan) -> usize {
-        Self::all(plan).iter().position(|told| *told == self).unwrap_or(0)
+        Self::all(plan).iter().position(|exchanged| *exchanged == self).unwrap_or(0)
     }
 
     /// How many numbers it is, of so many shards.
@@ -64,8 +65,8 @@ impl Told {
                 let models = &plan.optimisers[o].models;
                 models.iter().map(|id| layout.model(*id).parameters.len()).sum()
             }
-            Self::Odds => 2 * shards,
-            Self::Largest => shards,
+            Self::PriorityStats => 2 * shards,
+            Self::MaxPriority => shards,
         }
     }
 
@@ -73,7 +74,7 @@ impl Told {
     fn copies(self, len: usize, ranks: usize) -> usize {
         match self {
             Self::Gradient(_) => collectives::copies(len, ranks),
-            Self::Odds | Self::Largest => ranks,
+            Self::PriorityStats | Self::MaxPriority => ranks,
         }
     }
 }
@@ -101,13 +102,17 @@ pub(super) fn constants(plan: &Plan, division: Division, rank_counter: usize) ->
         ),
     };
     if plan.replay.priority.is_some() {
-        let [odds, largest] = [Told::Odds, Told::Largest].map(|told| told.number(plan));
-        let _ = writeln!(text, "#define TOLD_ODDS {odds}\n#define TOLD_LARGEST {largest}");
+        let [stats, largest] = [Exchanged::PriorityStats, Exchanged::MaxPriority]
+            .map(|exchanged| exchanged.number(plan));
+        let _ = writeln!(
+            text,
+            "#define EXCHANGED_PRIORITY_STATS {stats}\n#define EXCHANGED_MAX_PRIORITY {largest}"
+        );
     }
     text
 }
 
-/// What this rank tells, and what all ranks told; each by its number.
+/// What this rank tells, and what it hears of all ranks; each by its number.
 #[derive(Debug)]
 pub(super) struct RankArrays {
     /// f32 `[len]`.
@@ -124,26 +129,27 @@ impl RankArrays {
         priorities: &PriorityArrays,
     ) -> Result<Self> {
         let make = |name: &str, n: usize| DeviceArray::zeros(device, name, F32, &[n]);
-        let len = |told: &Told| match told {
+        let len = |exchanged: &Exchanged| match exchanged {
             // Nobody would hear it.
-            Told::Gradient(_) if ranks == 1 => 1,
-            told => told.len(plan, layout, shards),
+            Exchanged::Gradient(_) if ranks == 1 => 1,
+            exchanged => exchanged.len(plan, layout, shards),
         };
-        let all = Told::all(plan);
-        let told = all.iter().map(|told| match told {
-            Told::Largest => Ok(priorities.largest.clone()),
-            told => make("told to ranks", len(told)),
+        let all = Exchanged::all(plan);
+        let told = all.iter().map(|exchanged| match exchanged {
+            Exchanged::MaxPriority => Ok(priorities.largest.clone()),
+            exchanged => make("told to ranks", len(exchanged)),
         });
         let told = told.collect::<warp_data::Result<Vec<_>>>()?;
-        let n_heard = |told: &Told| told.copies(len(told), ranks) * len(told);
-        let heard = all.iter().map(|told| make("heard of ranks", n_heard(told)));
+        let n_heard =
+            |exchanged: &Exchanged| exchanged.copies(len(exchanged), ranks) * len(exchanged);
+        let heard = all.iter().map(|exchanged| make("heard of ranks", n_heard(exchanged)));
         let heard = if ranks == 1 { Ok(told.clone()) } else { heard.collect() };
         Ok(Self { told, heard: heard? })
     }
 
-    /// What is gathered of `told`.
-    pub(super) fn gathered(&self, plan: &Plan, told: &[Told]) -> Vec<Gathered<'_>> {
-        let numbers = told.iter().map(|told| told.number(plan));
+    /// What is gathered of `exchanged`.
+    pub(super) fn gathered(&self, plan: &Plan, exchanged: &[Exchanged]) -> Vec<Gathered<'_>> {
+        let numbers = exchanged.iter().map(|exchanged| exchanged.number(plan));
         numbers.map(|i| Gathered { own: &self.told[i], all: &self.heard[i] }).collect()
     }
 }
@@ -165,7 +171,8 @@ pub(super) fn join(
     let world = connector.world();
     let compile = || kernels.compile(&source(world.size()), Build::Parity);
     let module = world.first_then_others("a kernel that gathers", compile)??;
-    let words = Told::all(plan).iter().map(|told| told.len(plan, layout, shards)).sum();
+    let words =
+        Exchanged::all(plan).iter().map(|exchanged| exchanged.len(plan, layout, shards)).sum();
     let room = Room { words, module: &module, may_wait: true };
     AllGather::new(connector, room)
 }
@@ -231,7 +238,7 @@ mod tests {
                 assert_eq!((found, parameters.start as i64 + behind), (o, end));
                 end += parameters.len() as i64;
             }
-            assert_eq!(Told::Gradient(OptimiserId(o)).len(&plan, &layout, 1) as i64, end);
+            assert_eq!(Exchanged::Gradient(OptimiserId(o)).len(&plan, &layout, 1) as i64, end);
         }
         // Targets are not optimised.
         let target = plan.models.iter().position(|model| model.target_of.is_some()).unwrap();

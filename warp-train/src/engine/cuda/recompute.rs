@@ -24,9 +24,9 @@ pub(super) struct Omitted {
     recomputed: bool,
 }
 
-/// Where a pass keeps something else instead, in numbers of the scratch memory.
+/// Where a pass keeps substitutes for what it omits, in numbers of the scratch memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Instead {
+pub(super) struct Substitute {
     /// What each tile of rows adds to the first layer's gradients, f32 `[tiles, 9, n]`, where passes sum them for a step.
     pub(super) first: Option<usize>,
     /// The last layer's weights before the step, where derivatives by the layer before are recomputed.
@@ -84,7 +84,7 @@ impl Omitted {
     }
 }
 
-impl Instead {
+impl Substitute {
     /// Of a pass of `model` that learns, with `take` for room.
     pub(super) fn new(
         model: &ModelShape,

@@ -138,8 +138,8 @@ __device__ inline void sample_row(const Memory& m, unsigned int row) {
     Ring ring = ring_now(m);
     if (ring.size == 0) return;
 #if PRIORITISED
-    unsigned int step = ring_step(ring.head, ring.size, m.picked[row] / N_ROWS);
-    put_transition(m, ring, row, step, m.picked[row] % N_ROWS);
+    unsigned int step = ring_step(ring.head, ring.size, m.sampled[row] / N_ROWS);
+    put_transition(m, ring, row, step, m.sampled[row] % N_ROWS);
 #else
     put_drawn(m, ring, row, draw_row(m, ring, row));
 #endif
@@ -165,7 +165,7 @@ __device__ inline void sample_by_all(const Memory& m, unsigned int tile, unsigne
 }
 
 // Makes place for the step that comes: the one before the head.
-__device__ inline void turn_ring(const Memory& m) {
+__device__ inline void advance_ring(const Memory& m) {
     m.counters[COUNTER_HEAD] = (m.counters[COUNTER_HEAD] + 1u) % RING_STEPS;
     if (m.counters[COUNTER_SIZE] < RING_STEPS) m.counters[COUNTER_SIZE] += 1u;
 }

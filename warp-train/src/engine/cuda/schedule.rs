@@ -1,8 +1,8 @@
 //! Puts pieces of work together that need not wait for all blocks: a program is a row of segments, between
 //! which all blocks meet.
 
-use super::op::{Follow, Op, Reach, Wanted};
-use super::ranks::Told;
+use super::op::{BackwardTarget, Follow, Op, Scope};
+use super::ranks::Exchanged;
 use crate::algorithm::{CellId, ModelId, OptimiserId, PassId, Plan, RowsOf};
 
 /// Work without a meeting of all blocks.
@@ -19,8 +19,8 @@ pub(super) struct Segment {
 impl Segment {
     /// Whether making place for a step is its only single piece of work. It is then done before the rest, so that an update
     /// may begin as soon as there is that place.
-    pub(super) fn turns_first(&self) -> bool {
-        self.single == [Op::Turn]
+    pub(super) fn advances_first(&self) -> bool {
+        self.single == [Op::AdvanceRing]
     }
 }
 
@@ -28,30 +28,30 @@ impl Segment {
 pub(super) fn segments(ops: &[Op], plan: &Plan) -> Vec<Segment> {
     let mut segments: Vec<Segment> = Vec::new();
     for op in ops {
-        let reach = op.reach(plan);
-        let index = place(&segments, op, reach, plan).unwrap_or_else(|| {
-            let rows = if let Reach::Rows(rows) = reach { Some(rows) } else { None };
+        let scope = op.scope(plan);
+        let index = place(&segments, op, scope, plan).unwrap_or_else(|| {
+            let rows = if let Scope::Rows(rows) = scope { Some(rows) } else { None };
             segments.push(Segment { rows, ops: Vec::new(), single: Vec::new() });
             segments.len() - 1
         });
         let segment = &mut segments[index];
-        let to = if reach == Reach::Anywhere { &mut segment.single } else { &mut segment.ops };
+        let to = if scope == Scope::Anywhere { &mut segment.single } else { &mut segment.ops };
         to.push(op.clone());
     }
     segments
 }
 
 /// The first segment that can take `op`.
-fn place(segments: &[Segment], op: &Op, reach: Reach, plan: &Plan) -> Option<usize> {
+fn place(segments: &[Segment], op: &Op, scope: Scope, plan: &Plan) -> Option<usize> {
     let mut found = None;
     for (index, segment) in segments.iter().enumerate().rev() {
         let meets = |ops: &[Op]| ops.iter().any(|other| op.conflicts(other, plan));
         let conflict = meets(&segment.ops) || meets(&segment.single);
-        let fits = match reach {
-            Reach::Anywhere => !conflict,
-            Reach::Everywhere => segment.rows.is_none() && !conflict,
+        let fits = match scope {
+            Scope::Anywhere => !conflict,
+            Scope::Everywhere => segment.rows.is_none() && !conflict,
             // A tile's own work is done in order.
-            Reach::Rows(rows) => segment.rows == Some(rows) && !meets(&segment.single),
+            Scope::Rows(rows) => segment.rows == Some(rows) && !meets(&segment.single),
         };
         if fits {
             found = Some(index);
@@ -63,14 +63,14 @@ fn place(segments: &[Segment], op: &Op, reach: Reach, plan: &Plan) -> Option<usi
     found
 }
 
-/// A program of an update, and what ranks tell each other behind it.
+/// A program of an update, and what ranks exchange behind it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Part {
     pub(super) ops: Vec<Op>,
-    pub(super) told: Vec<Told>,
+    pub(super) exchanged: Vec<Exchanged>,
 }
 
-/// Cuts `ops` where ranks tell each other something; each as early as what it needs allows, so that much is told at
+/// Cuts `ops` where ranks exchange something; each as early as what it needs allows, so that much is exchanged at
 /// once.
 pub(super) fn cut(ops: &[Op], plan: &Plan) -> Vec<Part> {
     let (mut parts, mut places) = (vec![Part::default()], Vec::new());
@@ -82,7 +82,7 @@ pub(super) fn cut(ops: &[Op], plan: &Plan) -> Vec<Part> {
         let place = ops.iter().zip(&places).filter_map(behind).max().unwrap_or(0);
         parts.resize_with(parts.len().max(place + 1), Part::default);
         match op {
-            Op::Exchange(told) => parts[place].told.push(*told),
+            Op::Exchange(exchanged) => parts[place].exchanged.push(*exchanged),
             op => parts[place].ops.push(op.clone()),
         }
         places.push(place);
@@ -124,9 +124,9 @@ pub(super) fn fuse(ops: &[Op], plan: &Plan) -> Vec<Op> {
 /// `op`, whose passes keep only what a step needs if that is all that becomes of their gradients: those that `learned`
 /// names, which are parted from others that learn.
 fn for_step(op: Op, learned: &[PassId], plan: &Plan) -> Vec<Op> {
-    let (passes, of): (_, fn(Vec<PassId>, Wanted) -> Op) = match &op {
-        Op::Forward(passes, Wanted::Parameters) => (passes, Op::Forward),
-        Op::Deltas(passes, Wanted::Parameters) => (passes, Op::Deltas),
+    let (passes, of): (_, fn(Vec<PassId>, BackwardTarget) -> Op) = match &op {
+        Op::Forward(passes, BackwardTarget::Parameters) => (passes, Op::Forward),
+        Op::Backward(passes, BackwardTarget::Parameters) => (passes, Op::Backward),
         _ => return vec![op],
     };
     if !passes.iter().any(|id| learned.contains(id)) {
@@ -134,9 +134,9 @@ fn for_step(op: Op, learned: &[PassId], plan: &Plan) -> Vec<Op> {
     }
     let otherwise = |id: &PassId| plan.passes[id.0].learns() && !learned.contains(id);
     let (rest, step): (Vec<_>, Vec<_>) = passes.iter().copied().partition(otherwise);
-    let parts = [(step, Wanted::ParametersForStep), (rest, Wanted::Parameters)];
+    let parts = [(step, BackwardTarget::ParametersForStep), (rest, BackwardTarget::Parameters)];
     let parts = parts.into_iter().filter(|(passes, _)| !passes.is_empty());
-    parts.map(|(passes, wanted)| of(passes, wanted)).collect()
+    parts.map(|(passes, target)| of(passes, target)).collect()
 }
 
 /// Lets targets follow as soon as their models have made their steps, where nothing between needs them as they were.
@@ -171,7 +171,7 @@ fn follows(ops: &mut [Op], target: ModelId, tau: CellId, plan: &Plan) -> bool {
 
 /// The passes of a sum of gradients that are those of all of an optimiser's models, and of no others.
 fn learns(op: &Op, optimiser: OptimiserId, plan: &Plan) -> Option<Vec<PassId>> {
-    let Op::Weights(passes) = op else { return None };
+    let Op::WeightGradients(passes) = op else { return None };
     let models = &plan.optimisers[optimiser.0].models;
     let of = |pass: &PassId| plan.passes[pass.0].model;
     let known = passes.iter().all(|pass| models.contains(&of(pass)));
@@ -181,7 +181,7 @@ fn learns(op: &Op, optimiser: OptimiserId, plan: &Plan) -> Option<Vec<PassId>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::op::{How, updating};
+    use super::super::tracer::{How, updating};
     use super::*;
     use crate::algorithm::{Planned, Variant};
     use crate::config::TrainConfig;
@@ -200,13 +200,15 @@ mod tests {
         update_of("env_id = \"pendulum\"\nalgorithm = \"td3\"", 1, How::default())
     }
 
-    /// What ranks tell each other behind each part of an update.
-    fn told(keys: &str, how: How) -> Vec<Vec<Told>> {
+    /// What ranks exchange behind each part of an update.
+    fn exchanged(keys: &str, how: How) -> Vec<Vec<Exchanged>> {
         let (plan, ops) = update_of(keys, 0, How { ranks: true, ..how });
         let parts = cut(&ops, &plan);
         // What must be done before something else still is, behind an exchange in a later part.
         let places = |op: &Op| match op {
-            Op::Exchange(told) => parts.iter().position(|part| part.told.contains(told)),
+            Op::Exchange(exchanged) => {
+                parts.iter().position(|part| part.exchanged.contains(exchanged))
+            }
             op => parts.iter().position(|part| part.ops.contains(op)),
         };
         for (i, op) in ops.iter().enumerate() {
@@ -215,29 +217,37 @@ mod tests {
                 assert!(places(op) >= places(before).map(|place| place + behind), "{op:?}");
             }
         }
-        parts.into_iter().map(|part| part.told).collect()
+        parts.into_iter().map(|part| part.exchanged).collect()
     }
 
     #[test]
-    fn ranks_tell_each_other_much_at_once() {
-        let gradient = |o| Told::Gradient(OptimiserId(o));
+    fn ranks_exchange_much_at_once() {
+        let gradient = |o| Exchanged::Gradient(OptimiserId(o));
         let sac = "env_id = \"pendulum\"\nalgorithm = \"sac\"";
         let [critics, actor, temperature] = [0, 1, 2].map(gradient);
-        assert_eq!(told(sac, How::default()), [vec![critics, temperature], vec![actor], vec![]]);
+        assert_eq!(
+            exchanged(sac, How::default()),
+            [vec![critics, temperature], vec![actor], vec![]]
+        );
         let prioritised = How { prioritised: true, ..How::default() };
         assert_eq!(
-            told(&format!("{sac}\nprioritised = true"), prioritised),
-            [vec![Told::Odds], vec![critics, temperature, Told::Largest], vec![actor], vec![]]
+            exchanged(&format!("{sac}\nprioritised = true"), prioritised),
+            [
+                vec![Exchanged::PriorityStats],
+                vec![critics, temperature, Exchanged::MaxPriority],
+                vec![actor],
+                vec![]
+            ]
         );
         let dqn = "env_id = \"cartpole\"\nalgorithm = \"dqn\"";
-        assert_eq!(told(dqn, How { shared: true, ..How::default() }), [vec![critics], vec![]]);
+        assert_eq!(exchanged(dqn, How { shared: true, ..How::default() }), [vec![critics], vec![]]);
     }
 
     #[test]
     fn one_rank_does_an_update_in_one_part() {
         let (plan, ops) = update();
         let ops = fuse(&ops, &plan);
-        assert_eq!(cut(&ops, &plan), [Part { ops, told: Vec::new() }]);
+        assert_eq!(cut(&ops, &plan), [Part { ops, exchanged: Vec::new() }]);
     }
 
     fn n_following(ops: &[Op]) -> usize {
@@ -261,7 +271,7 @@ mod tests {
         let target = ModelId(critic.unwrap());
         let pass = plan.passes.iter().position(|pass| pass.model == target).unwrap();
         let update = ops.iter().position(|op| matches!(op, Op::PolyakUpdate(..))).unwrap();
-        ops.insert(update, Op::Forward(vec![PassId(pass)], Wanted::Parameters));
+        ops.insert(update, Op::Forward(vec![PassId(pass)], BackwardTarget::Parameters));
         let fused = fuse(&ops, &plan);
         assert_eq!(n_following(&fused), 2);
         let left = fused.iter().find_map(|op| match op {
@@ -275,8 +285,8 @@ mod tests {
         let is = |op: &&Op| {
             matches!(
                 op,
-                Op::Forward(_, Wanted::ParametersForStep)
-                    | Op::Deltas(_, Wanted::ParametersForStep)
+                Op::Forward(_, BackwardTarget::ParametersForStep)
+                    | Op::Backward(_, BackwardTarget::ParametersForStep)
             )
         };
         ops.iter().filter(is).count()
@@ -295,9 +305,10 @@ mod tests {
         let learning: Vec<PassId> =
             (0..plan.passes.len()).filter(|i| plan.passes[*i].learns()).map(PassId).collect();
         let (first, rest) = learning.split_at(1);
-        let parts = for_step(Op::Forward(learning.clone(), Wanted::Parameters), first, &plan);
-        let step = Op::Forward(first.to_vec(), Wanted::ParametersForStep);
-        assert_eq!(parts, [step, Op::Forward(rest.to_vec(), Wanted::Parameters)]);
+        let parts =
+            for_step(Op::Forward(learning.clone(), BackwardTarget::Parameters), first, &plan);
+        let step = Op::Forward(first.to_vec(), BackwardTarget::ParametersForStep);
+        assert_eq!(parts, [step, Op::Forward(rest.to_vec(), BackwardTarget::Parameters)]);
     }
 
     #[test]

@@ -32,10 +32,10 @@ __device__ inline Memory of_shard(const Memory& m, unsigned int shard) {
 #if PRIORITISED
     own.priorities += shard * 2ull * LEAVES;
     own.largest += shard;
-    own.picked += rows;
+    own.sampled += rows;
     own.owner += cells;
     own.column[COLUMN_ERROR] += rows;
-    own.told[TOLD_ODDS] += 2u * shard;
+    own.told[EXCHANGED_PRIORITY_STATS] += 2u * shard;
 #endif
     return own;
 }

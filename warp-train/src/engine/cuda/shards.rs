@@ -19,7 +19,7 @@ const REPLACED: [(&str, &str); 2] = [
 ];
 
 /// One thread's work for all shards.
-pub(super) const RAISE: &str = "        for (unsigned int shard = 0; shard < SHARDS; ++shard) raise_largest(of_shard(m, shard));\n";
+pub(super) const RAISE_MAX_PRIORITY: &str = "        for (unsigned int shard = 0; shard < SHARDS; ++shard) raise_max_priority(of_shard(m, shard));\n";
 
 /// The sizes of a rank's rows and of its part of a batch, and of what a shard has of either.
 #[derive(Debug, Clone, Copy)]
@@ -178,8 +178,8 @@ mod tests {
                 let columns = self.columns();
                 let numbers = columns.iter().flat_map(|id| cpu.column(*id));
                 said.extend(numbers.map(|x| x.to_bits()));
-                if let Some(priority) = self.plan.replay.priority {
-                    let errors = cpu.column_mut(priority.error).iter_mut().enumerate();
+                if self.plan.replay.priority.is_some() {
+                    let errors = cpu.column_mut(self.plan.replay.error).iter_mut().enumerate();
                     errors.for_each(|(row, error)| *error = number(t, row, 0) + 4.0);
                 }
                 cpu.finish_update().unwrap();

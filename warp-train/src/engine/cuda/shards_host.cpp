@@ -95,12 +95,12 @@ static Memory made() {
     m.priorities = some_floats((size_t)SHARDS * 2 * LEAVES);
     m.largest = some_floats(SHARDS);
     for (unsigned int shard = 0; shard < SHARDS; ++shard) m.largest[shard] = 1.0f;
-    m.picked = some_words(BATCH);
+    m.sampled = some_words(BATCH);
     m.owner = some_words(CELLS);
-#ifdef TOLD_ODDS
+#ifdef EXCHANGED_PRIORITY_STATS
     // Of one rank, which hears itself.
-    m.heard[TOLD_ODDS] = m.told[TOLD_ODDS] = some_floats(2 * SHARDS);
-    m.heard[TOLD_LARGEST] = m.largest;
+    m.heard[EXCHANGED_PRIORITY_STATS] = m.told[EXCHANGED_PRIORITY_STATS] = some_floats(2 * SHARDS);
+    m.heard[EXCHANGED_MAX_PRIORITY] = m.largest;
 #endif
 #endif
     m.obs[0] = some_floats((size_t)N_ROWS * OBS);
@@ -143,16 +143,16 @@ static void say(const Memory& m, unsigned int column, unsigned int width) {
 // A batch and what its errors leave.
 static void update(const Memory& m, unsigned int t) {
 #if PRIORITISED
-    for (unsigned int shard = 0; shard < SHARDS; ++shard) pick(of_shard(m, shard));
+    for (unsigned int shard = 0; shard < SHARDS; ++shard) sample_by_priority(of_shard(m, shard));
     __syncthreads();
 #endif
     for (unsigned int tile = 0; tile * TILE_ROWS < BATCH; ++tile)
         for (unsigned int member = 0; member < TEAM; ++member) sample_tile(m, tile, member);
     __syncthreads();
-#ifdef TOLD_ODDS
-    for (unsigned int shard = 0; shard < SHARDS; ++shard) tell_odds(of_shard(m, shard));
+#ifdef EXCHANGED_PRIORITY_STATS
+    for (unsigned int shard = 0; shard < SHARDS; ++shard) tell_priority_stats(of_shard(m, shard));
     __syncthreads();
-    for (unsigned int shard = 0; shard < SHARDS; ++shard) weigh(of_shard(m, shard));
+    for (unsigned int shard = 0; shard < SHARDS; ++shard) importance_weights(of_shard(m, shard));
     __syncthreads();
 #endif
     if (threadIdx.x == 0) {
@@ -172,12 +172,12 @@ static void update(const Memory& m, unsigned int t) {
     }
 #if PRIORITISED
     __syncthreads();
-    for (unsigned int shard = 0; shard < SHARDS; ++shard) prioritise(of_shard(m, shard));
+    for (unsigned int shard = 0; shard < SHARDS; ++shard) update_priorities(of_shard(m, shard));
     __syncthreads();
 #endif
-#ifdef TOLD_ODDS
+#ifdef EXCHANGED_PRIORITY_STATS
     if (threadIdx.x == 0) {
-        for (unsigned int shard = 0; shard < SHARDS; ++shard) raise_largest(of_shard(m, shard));
+        for (unsigned int shard = 0; shard < SHARDS; ++shard) raise_max_priority(of_shard(m, shard));
     }
 #endif
     if (threadIdx.x == 0) m.counters[COUNTER_UPDATES] += 1u;
@@ -189,14 +189,14 @@ static void work(const Memory& m, unsigned int thread) {
     for (unsigned int t = 0; t < STEPS; ++t) {
         if (thread == 0) {
             happen(m, t);
-            turn_ring(m);
+            advance_ring(m);
         }
         __syncthreads();
         for (unsigned int tile = 0; tile * TILE_ROWS < N_ROWS; ++tile)
             for (unsigned int member = 0; member < TEAM; ++member) store(m, tile, member);
         __syncthreads();
 #if PRIORITISED
-        for (unsigned int shard = 0; shard < SHARDS; ++shard) admit(of_shard(m, shard));
+        for (unsigned int shard = 0; shard < SHARDS; ++shard) add_priorities(of_shard(m, shard));
         __syncthreads();
 #endif
         update(m, t);

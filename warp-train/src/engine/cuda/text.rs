@@ -190,7 +190,7 @@ impl ProgramContext<'_> {
     fn replay(&self) -> String {
         let priorities = match self.plan.replay.priority {
             None => String::new(),
-            Some(_) if self.division.tells(self.plan) => [PRIORITIES, RANKS].concat(),
+            Some(_) if self.division.exchanges(self.plan) => [PRIORITIES, RANKS].concat(),
             Some(_) => PRIORITIES.into(),
         };
         if !self.has_shards() {
@@ -259,9 +259,9 @@ impl ProgramContext<'_> {
         }
         define("CELL_GAMMA", &plan.replay.gamma.0);
         // The same for all optimisers of a policy.
-        let descent = plan.optimisers.first().map(|one| one.descent).unwrap_or_default();
-        define("RMSPROP", &u8::from(descent.rule == UpdateRule::RmsProp));
-        let decays = plan.optimisers.iter().any(|one| one.descent.weight_decay > 0.0);
+        let config = plan.optimisers.first().map(|one| one.config).unwrap_or_default();
+        define("RMSPROP", &u8::from(config.rule == UpdateRule::RmsProp));
+        let decays = plan.optimisers.iter().any(|one| one.config.weight_decay > 0.0);
         define("DECAYS", &u8::from(decays));
         for (i, name) in COUNTERS.iter().enumerate() {
             define(&format!("COUNTER_{name}"), &i);
@@ -280,7 +280,7 @@ impl ProgramContext<'_> {
             ("ACTING_OBS", Some(acting.obs)),
             ("ACTING_ACTION", Some(acting.action)),
             ("ACTING_MASK", acting.mask),
-            ("SENT", Some(acting.sent)),
+            ("ENV_ACTION", Some(acting.env_action)),
             ("BEGINS", Some(acting.begins)),
         ] {
             if let Some(column) = column {
@@ -319,8 +319,8 @@ impl ProgramContext<'_> {
             1 => "",
             // Of several runs, acting that waited so long would keep others from that place. But an update may begin early:
             // it waits for acting and the environment's step alone, which are short and at their places already.
-            _ if self.stores(ops) || segments.first().is_some_and(Segment::turns_first) => "",
-            _ if ops.contains(&Op::Look) => {
+            _ if self.stores(ops) || segments.first().is_some_and(Segment::advances_first) => "",
+            _ if ops.contains(&Op::LoadObservations) => {
                 "    allow_next_kernel();\n    wait_for_previous_kernel();\n"
             }
             _ => "    wait_for_previous_kernel();\n",

@@ -62,7 +62,7 @@ pub struct PolicyRollout {
     /// What the environments got of continuous actions in the last step, f32 `[n_rows, dim]`; empty
     /// for discrete ones.
     pub bounded: Vec<f32>,
-    /// Log-probability of that, f32 `[n_steps, n_rows]`.
+    /// Log-probability of `actions` when they were sampled, f32 `[n_steps, n_rows]`.
     pub log_probs: Vec<f32>,
     /// Value estimates of the observations, f32 `[n_steps + 1, n_rows]`.
     pub values: Vec<f32>,
@@ -224,12 +224,15 @@ impl PolicyRollout {
 
     /// Takes what the environments are to get in step 0, f32 `[n_rows, width]`: numbers of choices or
     /// elements of a box.
-    pub(crate) fn set_sent(&mut self, sent: &[f32]) {
+    pub(crate) fn set_env_actions(&mut self, actions: &[f32]) {
         match &mut self.actions {
             Actions::Discrete(choices) => {
-                choices.iter_mut().zip(sent).for_each(|(choice, sent)| *choice = *sent as i32);
+                choices
+                    .iter_mut()
+                    .zip(actions)
+                    .for_each(|(choice, action)| *choice = *action as i32);
             }
-            Actions::Continuous(_) => self.bounded.copy_from_slice(sent),
+            Actions::Continuous(_) => self.bounded.copy_from_slice(actions),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::engine::Iterated;
 use crate::error::PolicyError;
 use crate::error::{Error, Result};
 use crate::fused::objective::{MOST_CELLS, cells};
-use crate::optimiser::{DescentConfig, UpdateRule};
+use crate::optimiser::{OptimiserConfig, UpdateRule};
 use crate::world::World;
 use warp_core::EnvSpec;
 use warp_data::cuda::DeviceArray;
@@ -207,7 +207,7 @@ pub(super) fn schedule_of(
             let first = done + i * updates + 1;
             for step in first..first + updates {
                 let factors = match text::may_end_early(plan) {
-                    false => step_factors(&plan.descent(), rate.at(at(i)), step),
+                    false => step_factors(&plan.optimiser_config(), rate.at(at(i)), step),
                     true => uncorrected(rate.at(at(i))),
                 };
                 factors.put(&mut words);
@@ -222,12 +222,12 @@ pub(super) fn schedule_of(
 }
 
 /// Factors of step number `step`, from 1, of this size.
-fn step_factors(descent: &DescentConfig, learning_rate: f64, step: u64) -> StepFactors {
+fn step_factors(optimiser: &OptimiserConfig, learning_rate: f64, step: u64) -> StepFactors {
     let t = step as f64;
-    match descent.rule {
+    match optimiser.rule {
         UpdateRule::Adam => StepFactors {
-            step_size: (learning_rate / (1.0 - descent.beta_1.powf(t))) as f32,
-            inverse_bias_correction2_sqrt: (1.0 / (1.0 - descent.beta_2.powf(t)).sqrt()) as f32,
+            step_size: (learning_rate / (1.0 - optimiser.beta_1.powf(t))) as f32,
+            inverse_bias_correction2_sqrt: (1.0 / (1.0 - optimiser.beta_2.powf(t)).sqrt()) as f32,
         },
         UpdateRule::RmsProp => uncorrected(learning_rate),
     }

@@ -314,7 +314,7 @@ pub(super) fn constants(config: &TrainConfig, index: usize) -> Vec<(&'static str
     let number = |value: f64| format!("{:e}f", value as f32);
     let MinibatchSchedule { epochs, minibatches, .. } = passes(config, index);
     let advantages = plan.rollouts.as_ref().map(|rollouts| rollouts.advantages);
-    let (group, descent) = (plan.group(&config.spec), plan.descent());
+    let (group, optimiser) = (plan.group(&config.spec), plan.optimiser_config());
     let heads: Vec<String> = plan.layout.head_sizes().iter().map(usize::to_string).collect();
     let mut constants = vec![
         ("OBS", group.observation_width().to_string()),
@@ -339,16 +339,16 @@ pub(super) fn constants(config: &TrainConfig, index: usize) -> Vec<(&'static str
         ("EPOCHS", epochs.to_string()),
         ("LOCAL_SHARDS", shards(config, index).to_string()),
         ("AGENTS", plan.n_agents().to_string()),
-        ("RMSPROP", flag(descent.rule == UpdateRule::RmsProp)),
+        ("RMSPROP", flag(optimiser.rule == UpdateRule::RmsProp)),
         ("CRITIC_RATE", flag(keys.critic_learning_rate.is_some())),
         ("DECAYS", flag(decays(keys))),
         ("LAYER_NORM", flag(keys.layer_norm)),
         ("LAYER_NORM_EPSILON", format!("{LAYER_NORM_EPSILON:e}f")),
         ("TARGET_KL", flag(may_end_early(plan))),
-        ("BETA_1", format!("{:e}", descent.beta_1)),
-        ("BETA_2", format!("{:e}", descent.beta_2)),
-        ("BLEND_1", number(1.0 - descent.beta_1)),
-        ("BLEND_2", number(1.0 - descent.beta_2)),
+        ("BETA_1", format!("{:e}", optimiser.beta_1)),
+        ("BETA_2", format!("{:e}", optimiser.beta_2)),
+        ("BLEND_1", number(1.0 - optimiser.beta_1)),
+        ("BLEND_2", number(1.0 - optimiser.beta_2)),
         ("FIRST_AGENT", "0".into()),
         ("ROWS", "1".into()),
         ("RANKS", config.world.size().to_string()),

@@ -1,9 +1,9 @@
-//! The policy learner on burn: networks, losses, the optimiser, and a policy that ties them together.
+//! Policies on burn tensors: networks, their gradients, and a policy that learns by them.
 //!
 //! [`BurnPolicy`] owns a [`PolicyNetwork`] (our [`ActorCritic`] or any `burn::module::Module` of the user's
 //! own) and has three verbs: `forward`, `gradients` and `step`. burn only carries tensors through the
 //! network and back; the losses ([`crate::loss`]) are plain Rust over slices that give the gradient with
-//! respect to the network's outputs, and [`crate::optimiser::Descent`] works on one flat `Vec<f32>`.
+//! respect to the network's outputs, and [`crate::optimiser::Optimiser`] works on one flat `Vec<f32>`.
 //!
 //! Between `gradients` and `step` there is one hook: [`BurnPolicy::gradient_buffer_mut`], the flat gradient
 //! of the whole policy, to be averaged over devices or inspected.

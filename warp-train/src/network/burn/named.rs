@@ -1,4 +1,4 @@
-//! The learner over burn: one [`BurnPolicy`] per policy of the run.
+//! A burn policy with its name and thread count, as a [`Policy`].
 
 use super::{ActorCritic, BurnPolicy, PolicyNetwork};
 use crate::error::{Result, of_policy};

@@ -77,10 +77,11 @@ impl ActorCritic {
         let linear = |name: &str| {
             let weight = find(&format!("{name}.weight"))?;
             let [outputs, inputs] = weight.shape[..] else { return None };
-            let turned = transpose(&weight.data, outputs, inputs);
-            let turned = Tensor::from_data(TensorData::new(turned, [inputs, outputs]), device);
+            let transposed = transpose(&weight.data, outputs, inputs);
+            let transposed =
+                Tensor::from_data(TensorData::new(transposed, [inputs, outputs]), device);
             let bias = find(&format!("{name}.bias")).map(vector);
-            Some(Linear { weight: Param::from_tensor(turned), bias })
+            Some(Linear { weight: Param::from_tensor(transposed), bias })
         };
         let stack = |name: &str| (0..).map_while(|i| linear(&format!("{name}.{i}"))).collect();
         let norm = |name: String| {

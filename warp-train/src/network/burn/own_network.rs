@@ -30,8 +30,13 @@ fn policy<N: PolicyNetwork>(
     device.seed(seed);
     let (width, layout) = (network.observation_width, plan.layout.clone());
     // Parameters may be drawn when they are read for the first time.
-    let policy =
-        BurnPolicy::from_network(make(&network, &device), width, layout, plan.descent(), &device);
+    let policy = BurnPolicy::from_network(
+        make(&network, &device),
+        width,
+        layout,
+        plan.optimiser_config(),
+        &device,
+    );
     drop(drawing);
     let policy = policy.map_err(of_policy(&plan.name))?;
     Ok(NamedPolicy::new(&plan.name, policy, threads))

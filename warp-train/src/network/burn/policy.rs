@@ -11,7 +11,7 @@ use crate::error::{PolicyError, check_length};
 use crate::loss::{Loss, LossMetrics, LossSums, Minibatch};
 use crate::model::{NetworkConfig, PolicyTensors, check_width};
 use crate::network::StepSizes;
-use crate::optimiser::{Descent, DescentConfig, Moved, limit, squares};
+use crate::optimiser::{Moved, Optimiser, OptimiserConfig, limit, squared_norm};
 use warp_sample::ActionLayout;
 
 /// A trainable policy on burn; see the module's page for how results stay independent of `threads`.
@@ -25,7 +25,7 @@ pub struct BurnPolicy<N: PolicyNetwork = ActorCritic> {
     specs: Vec<ParameterSpec>,
     parameters: Vec<f32>,
     gradients: Vec<f32>,
-    descent: Descent,
+    optimiser: Optimiser,
     chunks: Vec<Chunk>,
 }
 
@@ -43,7 +43,7 @@ impl BurnPolicy<ActorCritic> {
     /// [`PolicyError::InvalidConfig`] if a width or a constant is outside its range.
     pub fn new(
         config: &NetworkConfig,
-        descent: DescentConfig,
+        optimiser: OptimiserConfig,
         seed: u64,
     ) -> Result<Self, PolicyError> {
         let device = Device::flex();
@@ -52,7 +52,7 @@ impl BurnPolicy<ActorCritic> {
             network,
             config.observation_width,
             config.layout.clone(),
-            descent,
+            optimiser,
             &device,
         )
     }
@@ -68,7 +68,7 @@ impl<N: PolicyNetwork> BurnPolicy<N> {
         network: N,
         observation_width: usize,
         layout: ActionLayout,
-        descent: DescentConfig,
+        optimiser: OptimiserConfig,
         device: &Device,
     ) -> Result<Self, PolicyError> {
         check_width(observation_width)?;
@@ -79,7 +79,7 @@ impl<N: PolicyNetwork> BurnPolicy<N> {
             observation_width,
             layout,
             device: device.clone().without_autodiff(),
-            descent: Descent::new(descent, parameters.len())?,
+            optimiser: Optimiser::new(optimiser, parameters.len())?,
             gradients: vec![0.0; parameters.len()],
             specs,
             parameters,
@@ -108,7 +108,7 @@ impl<N: PolicyNetwork> BurnPolicy<N> {
     /// Steps that the optimiser has made.
     #[must_use]
     pub fn n_steps(&self) -> u64 {
-        self.descent.n_steps()
+        self.optimiser.n_steps()
     }
 
     /// The gradient that [`Self::gradients`] left, f32 `[n_parameters]`.
@@ -206,14 +206,14 @@ impl<N: PolicyNetwork> BurnPolicy<N> {
     /// # Errors
     /// [`PolicyError::NonFiniteGradient`]; then nothing has changed.
     pub fn step(&mut self, sizes: &StepSizes) -> Result<f64, PolicyError> {
-        let norm = squares(&self.gradients).sqrt();
-        let stride = self.descent.begin(norm, limit(sizes.max_grad_norm))?;
-        let Descent { exp_avg, exp_avg_sq, .. } = &mut self.descent;
+        let norm = squared_norm(&self.gradients).sqrt();
+        let prepared = self.optimiser.begin(norm, limit(sizes.max_grad_norm))?;
+        let Optimiser { exp_avg, exp_avg_sq, .. } = &mut self.optimiser;
         for spec in &self.specs {
             let of_value = ["critic.", "value_head."];
             let is_critic = of_value.iter().any(|part| spec.name.starts_with(part));
             let rate = if is_critic { sizes.critic_learning_rate } else { sizes.learning_rate };
-            stride.of(rate).apply(Moved {
+            prepared.of(rate).apply(Moved {
                 parameters: &mut self.parameters[spec.range()],
                 gradients: &self.gradients[spec.range()],
                 exp_avg: &mut exp_avg[spec.range()],
@@ -229,8 +229,8 @@ impl<N: PolicyNetwork> BurnPolicy<N> {
     pub fn tensors(&self) -> PolicyTensors {
         PolicyTensors {
             weights: tensors::to_named(&self.specs, &self.parameters, ""),
-            optimizer: tensors::optimizer_tensors(&self.specs, &self.descent),
-            n_steps: self.descent.n_steps,
+            optimizer: tensors::optimizer_tensors(&self.specs, &self.optimiser),
+            n_steps: self.optimiser.n_steps,
         }
     }
 
@@ -243,9 +243,9 @@ impl<N: PolicyNetwork> BurnPolicy<N> {
         let [weights] = tensors::from_named(&self.specs, &tensors.weights, [""])?;
         let suffixes = [".exp_avg", ".exp_avg_sq"];
         let [exp_avg, exp_avg_sq] = tensors::from_named(&self.specs, &tensors.optimizer, suffixes)?;
-        self.descent.exp_avg = exp_avg;
-        self.descent.exp_avg_sq = exp_avg_sq;
-        self.descent.n_steps = tensors.n_steps;
+        self.optimiser.exp_avg = exp_avg;
+        self.optimiser.exp_avg_sq = exp_avg_sq;
+        self.optimiser.n_steps = tensors.n_steps;
         self.parameters = weights;
         self.write_network();
         Ok(())

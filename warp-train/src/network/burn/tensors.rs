@@ -3,7 +3,7 @@
 use super::parameters::ParameterSpec;
 use crate::error::PolicyError;
 use crate::model::{NamedTensor, transpose};
-use crate::optimiser::Descent;
+use crate::optimiser::Optimiser;
 
 /// The flat vector `values` as tensors named `<name><suffix>`.
 pub(super) fn to_named(specs: &[ParameterSpec], values: &[f32], suffix: &str) -> Vec<NamedTensor> {
@@ -64,9 +64,12 @@ fn fill(target: &mut [f32], spec: &ParameterSpec, tensor: &NamedTensor) -> Resul
 }
 
 /// The optimiser's moments as tensors.
-pub(super) fn optimizer_tensors(specs: &[ParameterSpec], descent: &Descent) -> Vec<NamedTensor> {
-    let mut tensors = to_named(specs, &descent.exp_avg, ".exp_avg");
-    tensors.extend(to_named(specs, &descent.exp_avg_sq, ".exp_avg_sq"));
+pub(super) fn optimizer_tensors(
+    specs: &[ParameterSpec],
+    optimiser: &Optimiser,
+) -> Vec<NamedTensor> {
+    let mut tensors = to_named(specs, &optimiser.exp_avg, ".exp_avg");
+    tensors.extend(to_named(specs, &optimiser.exp_avg_sq, ".exp_avg_sq"));
     tensors
 }
 

@@ -4,8 +4,8 @@
 //! weights `dW += Xt dY`. In all of them the last dimension of the right operand is contiguous, so one
 //! kernel serves: a block of the result stays in registers, an element of the left operand is
 //! broadcast, a piece of a row of the right one is loaded. The kernel is compiled for each vector
-//! width and chosen at run time. Where the machine has fused multiply-add it is used, so results may
-//! differ between machines; they never depend on threads.
+//! width and chosen at run time. Where the machine has fused multiply-add it is used: results have the same bits for
+//! every vector width on machines with it, may differ on machines without, and never depend on threads.
 #![expect(unsafe_code, reason = "calls functions compiled for vector units found at run time")]
 
 /// The left operand: element (i, p) is `data[i * row + p * column]`.

@@ -42,7 +42,8 @@ impl NamedPolicy {
         threads: usize,
     ) -> Result<Self> {
         let (activation, layout) = (plan.config.activation, plan.layout.clone());
-        let policy = NativePolicy::new(weights, activation, layout, plan.descent(), threads);
+        let policy =
+            NativePolicy::new(weights, activation, layout, plan.optimiser_config(), threads);
         Ok(Self {
             name: plan.name.clone(),
             policy: policy.map_err(of_policy(&plan.name))?,

@@ -33,7 +33,7 @@ impl Norm {
         vectors::run(Forward { gain, shift, y, kept });
     }
 
-    /// Turns the gradient of what was given into that of what was normalised.
+    /// Transposes the gradient of what was given into that of what was normalised.
     pub(crate) fn backward_input(&self, parameters: &[f32], kept: &Normed, dy: &mut [f32]) {
         vectors::run(BackwardInput { gain: &parameters[self.gain.clone()], kept, dy });
     }

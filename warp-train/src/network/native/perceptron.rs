@@ -42,7 +42,7 @@ impl Dense {
     pub(crate) fn weight_by_output(&self, parameters: &[f32]) -> Vec<f32> {
         let mut weight = parameters[self.weight.clone()].to_vec();
         if !self.is_narrow() && self.n_in > 0 {
-            wide::turn(&parameters[self.weight.clone()], self.n_out, &mut weight);
+            wide::transpose(&parameters[self.weight.clone()], self.n_out, &mut weight);
         }
         weight
     }
@@ -53,7 +53,7 @@ impl Dense {
         if self.is_narrow() || self.n_in == 0 {
             to.copy_from_slice(weight);
         } else {
-            wide::turn(weight, self.n_in, to);
+            wide::transpose(weight, self.n_in, to);
         }
     }
 
@@ -224,28 +224,28 @@ impl Tower {
     }
 }
 
-/// Fills `turned` with the weights of the wide layers, `[outputs, inputs]`.
-pub(crate) fn turn_weights(tower: &Tower, parameters: &[f32], turned: &mut [f32]) {
+/// Fills `transposed` with the weights of the wide layers, `[outputs, inputs]`.
+pub(crate) fn transpose_weights(tower: &Tower, parameters: &[f32], transposed: &mut [f32]) {
     for layer in tower.hidden.iter().chain(&tower.heads) {
         if !layer.is_narrow() && layer.n_in > 0 {
             let place = layer.weight.clone();
-            wide::turn(&parameters[place.clone()], layer.n_out, &mut turned[place]);
+            wide::transpose(&parameters[place.clone()], layer.n_out, &mut transposed[place]);
         }
     }
 }
 
-/// Parameters with the weights of wide layers turned to `[outputs, inputs]` as well.
+/// Parameters with the weights of wide layers transposed to `[outputs, inputs]` as well.
 #[derive(Debug)]
 pub(crate) struct Weights<'a> {
     pub(crate) activation: Activation,
     pub(crate) parameters: &'a [f32],
     /// As long as the parameters; only wide layers' weights are filled.
-    pub(crate) turned: &'a [f32],
+    pub(crate) transposed: &'a [f32],
 }
 
 impl Weights<'_> {
     fn by_output(&self, layer: &Dense) -> &[f32] {
-        let from = if layer.is_narrow() { self.parameters } else { self.turned };
+        let from = if layer.is_narrow() { self.parameters } else { self.transposed };
         &from[layer.weight.clone()]
     }
 }

@@ -8,13 +8,13 @@
 use super::network::{Network, Scratch, Wanted};
 use super::norm::Norm;
 use super::perceptron::{Dense, Weights};
-use super::wide::{add_rows, turn};
+use super::wide::{add_rows, transpose};
 use crate::error::{PolicyError, check_length};
 use crate::loss::{Gathered, Loss, LossMetrics, LossPart, LossSums, Minibatch, Picked};
 use crate::loss::{OutputGradients, Outputs, Room, part_of_loss};
 use crate::model::{Activation, NamedTensor, PolicyTensors};
 use crate::network::StepSizes;
-use crate::optimiser::{self, Descent, DescentConfig, Moved};
+use crate::optimiser::{self, Moved, Optimiser, OptimiserConfig};
 use std::ops::Range;
 use std::sync::{Mutex, RwLock};
 use warp_func::ThreadPool;
@@ -43,13 +43,13 @@ pub(super) struct NativePolicy {
     layout: ActionLayout,
     parameters: Vec<f32>,
     /// Weights of wide layers, `[outputs, inputs]`; see [`Weights`].
-    turned: Vec<f32>,
+    transposed: Vec<f32>,
     gradients: Vec<f32>,
     /// What is worked on apart, and its parameters.
     parts: Vec<(LossPart, Range<usize>)>,
     /// Sum of the squares of each part's gradient.
     squares: Vec<f64>,
-    descent: Descent,
+    optimiser: Optimiser,
     /// The rows of each chunk, which the tasks of its parts share.
     rows: Vec<RwLock<ChunkRows>>,
     /// Chunk by chunk, each part by part.
@@ -109,7 +109,7 @@ impl NativePolicy {
         weights: Vec<NamedTensor>,
         activation: Activation,
         layout: ActionLayout,
-        descent: DescentConfig,
+        optimiser: OptimiserConfig,
         threads: usize,
     ) -> Result<Self, PolicyError> {
         let network = Network::from_tensors(&weights, activation)?;
@@ -120,9 +120,9 @@ impl NativePolicy {
             parts,
             layout,
             parameters: vec![0.0; n],
-            turned: vec![0.0; n],
+            transposed: vec![0.0; n],
             gradients: vec![0.0; n],
-            descent: Descent::new(descent, n)?,
+            optimiser: Optimiser::new(optimiser, n)?,
             rows: Vec::new(),
             chunks: Vec::new(),
             tiles: (0..threads.max(1)).map(|_| Mutex::default()).collect(),
@@ -284,7 +284,7 @@ impl NativePolicy {
                 let gradients = &chunk.gradients[parts[part].1.clone()];
                 if i == 0 { sums.copy_from_slice(gradients) } else { add_rows(sums, gradients) }
             }
-            **squares = optimiser::squares(sums);
+            **squares = optimiser::squared_norm(sums);
         });
     }
 
@@ -297,7 +297,7 @@ impl NativePolicy {
     pub(super) fn set_gradient(&mut self, sum: &[f32]) {
         self.gradients.copy_from_slice(sum);
         for (squares, (_, range)) in self.squares.iter_mut().zip(&self.parts) {
-            *squares = optimiser::squares(&sum[range.clone()]);
+            *squares = optimiser::squared_norm(&sum[range.clone()]);
         }
     }
 
@@ -323,7 +323,7 @@ impl NativePolicy {
         let weights = Weights {
             activation: self.network.activation,
             parameters: &self.parameters,
-            turned: &self.turned,
+            transposed: &self.transposed,
         };
         self.network.backward(&weights, observations, scratch, *part, &into, gradients);
     }
@@ -335,27 +335,27 @@ impl NativePolicy {
         thread_pool: &mut ThreadPool,
     ) -> Result<f64, PolicyError> {
         let norm = self.squares.iter().sum::<f64>().sqrt();
-        let stride = self.descent.begin(norm, optimiser::limit(sizes.max_grad_norm))?;
+        let prepared = self.optimiser.begin(norm, optimiser::limit(sizes.max_grad_norm))?;
         let of = |part| {
-            stride.of(if part == LossPart::Value {
+            prepared.of(if part == LossPart::Value {
                 sizes.critic_learning_rate
             } else {
                 sizes.learning_rate
             })
         };
         let steps: Vec<_> = self.parts.iter().map(|(part, _)| of(*part)).collect();
-        let Self { network, descent, parameters, turned, gradients, parts, .. } = self;
-        let pieces = in_parts(parameters, parts).into_iter().zip(in_parts(turned, parts));
-        let first = in_parts(&mut descent.exp_avg, parts);
-        let moments = first.into_iter().zip(in_parts(&mut descent.exp_avg_sq, parts));
+        let Self { network, optimiser, parameters, transposed, gradients, parts, .. } = self;
+        let pieces = in_parts(parameters, parts).into_iter().zip(in_parts(transposed, parts));
+        let first = in_parts(&mut optimiser.exp_avg, parts);
+        let moments = first.into_iter().zip(in_parts(&mut optimiser.exp_avg_sq, parts));
         let jobs: Vec<_> = pieces.zip(moments).map(Mutex::new).collect();
         thread_pool.run(jobs.len(), &|part| {
             let Ok(mut job) = jobs[part].lock() else { return };
-            let ((parameters, turned), (exp_avg, exp_avg_sq)) = &mut *job;
+            let ((parameters, transposed), (exp_avg, exp_avg_sq)) = &mut *job;
             let range = &parts[part].1;
             let gradients = &gradients[range.clone()];
             steps[part].apply(Moved { parameters, gradients, exp_avg, exp_avg_sq });
-            turn_weights(network, range, parameters, turned);
+            transpose_weights(network, range, parameters, transposed);
         });
         Ok(norm)
     }
@@ -375,10 +375,10 @@ impl NativePolicy {
 
     /// Weights, optimiser state and step count.
     pub(super) fn tensors(&self) -> PolicyTensors {
-        let mut optimizer = self.named(&self.descent.exp_avg, ".exp_avg");
-        optimizer.extend(self.named(&self.descent.exp_avg_sq, ".exp_avg_sq"));
+        let mut optimizer = self.named(&self.optimiser.exp_avg, ".exp_avg");
+        optimizer.extend(self.named(&self.optimiser.exp_avg_sq, ".exp_avg_sq"));
         let weights = self.named(&self.parameters, "");
-        PolicyTensors { weights, optimizer, n_steps: self.descent.n_steps() }
+        PolicyTensors { weights, optimizer, n_steps: self.optimiser.n_steps() }
     }
 
     fn named(&self, flat: &[f32], suffix: &str) -> Vec<NamedTensor> {
@@ -389,7 +389,7 @@ impl NativePolicy {
         for layer in self.network.layers() {
             let mut weight = flat[layer.weight.clone()].to_vec();
             if !layer.is_narrow() {
-                turn(&flat[layer.weight.clone()], layer.n_out, &mut weight);
+                transpose(&flat[layer.weight.clone()], layer.n_out, &mut weight);
             }
             add(format!("{}.weight", layer.name), vec![layer.n_out, layer.n_in], weight);
             let bias = flat[layer.bias.clone()].to_vec();
@@ -412,13 +412,13 @@ impl NativePolicy {
         let fresh = tensors.optimizer.is_empty() && tensors.n_steps == 0;
         if !fresh {
             let exp_avg = self.flat(&tensors.optimizer, ".exp_avg")?;
-            self.descent.exp_avg_sq = self.flat(&tensors.optimizer, ".exp_avg_sq")?;
-            self.descent.exp_avg = exp_avg;
+            self.optimiser.exp_avg_sq = self.flat(&tensors.optimizer, ".exp_avg_sq")?;
+            self.optimiser.exp_avg = exp_avg;
         }
-        self.descent.n_steps = tensors.n_steps;
+        self.optimiser.n_steps = tensors.n_steps;
         self.parameters = parameters;
         let all = 0..self.parameters.len();
-        turn_weights(&self.network, &all, &self.parameters, &mut self.turned);
+        transpose_weights(&self.network, &all, &self.parameters, &mut self.transposed);
         Ok(())
     }
 
@@ -453,7 +453,7 @@ impl NativePolicy {
             if layer.is_narrow() {
                 flat[layer.weight.clone()].copy_from_slice(&weight);
             } else {
-                turn(&weight, layer.n_in, &mut flat[layer.weight.clone()]);
+                transpose(&weight, layer.n_in, &mut flat[layer.weight.clone()]);
             }
             flat[layer.bias.clone()].copy_from_slice(&next()?);
             if let Some(Norm { gain, shift, .. }) = &layer.norm {
@@ -481,12 +481,17 @@ fn in_parts<'a>(
     parts.iter().map(piece).collect()
 }
 
-/// Turns the weights of the wide layers within `range`, of which `parameters` and `turned` are slices.
-fn turn_weights(network: &Network, range: &Range<usize>, parameters: &[f32], turned: &mut [f32]) {
+/// Transposes the weights of the wide layers within `range`, of which `parameters` and `transposed` are slices.
+fn transpose_weights(
+    network: &Network,
+    range: &Range<usize>,
+    parameters: &[f32],
+    transposed: &mut [f32],
+) {
     let here = |layer: &&Dense| !layer.is_narrow() && range.contains(&layer.weight.start);
     for layer in network.layers().filter(here) {
         let place = layer.weight.start - range.start..layer.weight.end - range.start;
-        turn(&parameters[place.clone()], layer.n_out, &mut turned[place]);
+        transpose(&parameters[place.clone()], layer.n_out, &mut transposed[place]);
     }
 }
 

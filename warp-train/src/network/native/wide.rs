@@ -1,4 +1,4 @@
-//! What a network does to each number by itself, sums of rows, and turned matrices, in vectors of any width.
+//! What a network does to each number by itself, sums of rows, and transposed matrices, in vectors of any width.
 
 use crate::model::Activation;
 use crate::vectors::{self, Matrix, Work, run};
@@ -102,9 +102,9 @@ impl Work for AddRows<'_> {
 }
 
 /// `[rows, columns]` to `[columns, rows]`.
-pub(crate) fn turn(values: &[f32], columns: usize, turned: &mut [f32]) {
+pub(crate) fn transpose(values: &[f32], columns: usize, transposed: &mut [f32]) {
     let rows = values.len() / columns;
-    vectors::turn(Matrix { values, rows, columns, stride: columns }, turned, rows);
+    vectors::transpose(Matrix { values, rows, columns, stride: columns }, transposed, rows);
 }
 
 #[cfg(test)]

@@ -49,7 +49,13 @@ fn perceptron(config: &TrainConfig, index: usize) -> Result<BurnPolicy> {
     let width = plan.group(&config.spec).observation_width();
     ActorCritic::from_tensors(&weights, plan.config.activation, &device)
         .and_then(|network| {
-            BurnPolicy::from_network(network, width, plan.layout.clone(), plan.descent(), &device)
+            BurnPolicy::from_network(
+                network,
+                width,
+                plan.layout.clone(),
+                plan.optimiser_config(),
+                &device,
+            )
         })
         .map_err(of_policy(&plan.name))
 }

@@ -1,4 +1,4 @@
-//! What a learner is: three verbs over all policies of a run.
+//! Learners: what trains all policies of a run on one backend, with one interface.
 //!
 //! `iterate` collects and learns, wherever that happens; `act` is for evaluation; `state` is what a
 //! checkpoint holds.

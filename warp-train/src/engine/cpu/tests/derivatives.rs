@@ -51,14 +51,14 @@ fn an_actor_of_sac_has_the_slope_of_its_loss() {
     let rng = &mut StdRng::seed_from_u64(1);
     for point in 0..POINTS {
         let output: [f32; 4] = numbers(rng, 1.5);
-        let [log_alpha, share] = numbers(rng, 1.0);
+        let [log_alpha, inv_batch_size] = numbers(rng, 1.0);
         let (first, second): ([f32; 2], [f32; 2]) = (numbers(rng, 1.0), numbers(rng, 1.0));
         let bounds = [-1.0, 1.0];
         let draw = Draw::new(3, point as u32, 0, Purpose::Learn);
         let drawn = |output: &[f32]| {
             let Drawn { mut action, mut noise, mut log_prob } = Drawn::default();
             let (low, high, draw) = (bounds[0], bounds[1], &mut draw.clone());
-            sac::draw_action(draw, low, high, output, &mut action, &mut noise, &mut log_prob);
+            sac::sample_action(draw, low, high, output, &mut action, &mut noise, &mut log_prob);
             Drawn { action, noise, log_prob }
         };
         let Drawn { action, noise, .. } = drawn(&output);
@@ -68,7 +68,7 @@ fn an_actor_of_sac_has_the_slope_of_its_loss() {
         }
         let mut found = [0.0; 4];
         sac::actor_gradient(
-            share,
+            inv_batch_size,
             bounds[0],
             bounds[1],
             &[1.0],
@@ -85,7 +85,7 @@ fn an_actor_of_sac_has_the_slope_of_its_loss() {
             let Drawn { action, log_prob, .. } = drawn(output);
             let slopes = first.iter().zip(&second).map(|(a, b)| f64::from(*a) + f64::from(*b));
             let values: f64 = slopes.zip(action).map(|(slope, a)| slope * f64::from(a)).sum();
-            f64::from(share) * f64::from(log_alpha).exp() * f64::from(log_prob[0]) + values
+            f64::from(inv_batch_size) * f64::from(log_alpha).exp() * f64::from(log_prob[0]) + values
         });
     }
 }
@@ -156,14 +156,14 @@ fn an_actor_of_choices_has_the_slope_of_its_loss() {
 /// At the largest entropy that the allowed choices have, a temperature falls; where there is no choice, it stays.
 #[test]
 fn a_temperature_of_choices_has_a_target_within_reach() {
-    let (share, entropy_share) = (0.5, 0.89);
+    let (inv_batch_size, entropy_share) = (0.5, 0.89);
     for n_allowed in 1..=4 {
         let mask: [f32; 4] = std::array::from_fn(|i| f32::from(u8::from(i < n_allowed)));
         let (mut slopes, mut entropy, mut slope, mut alpha) = ([0.0; 4], [0.0], [0.0], [0.0]);
         let [logits, q] = [[0.25; 4], [0.0; 4]];
         let mut loss = [0.0];
         sac_discrete::actor_loss(
-            share,
+            inv_batch_size,
             &[1.0],
             &mask,
             &[0.5],
@@ -175,7 +175,7 @@ fn a_temperature_of_choices_has_a_target_within_reach() {
             &mut entropy,
         );
         sac_discrete::masked_temperature_loss(
-            share,
+            inv_batch_size,
             entropy_share,
             &[1.0],
             &mask,

@@ -49,7 +49,7 @@ fn large_errors_count_by_their_magnitude() {
         Fixture::new(&choices(), "algorithm = \"dqn\"\ngamma = 1.0\ninit = \"orthogonal\"");
     for model in &mut fixture.engine.models {
         model.parameters.iter_mut().for_each(|p| *p *= 3.0);
-        model.turn();
+        model.transpose();
     }
     fixture.follows(2);
     let errors = fixture.column("error");

@@ -179,7 +179,7 @@ impl Fixture {
             weight: weight[row][0],
             mask: allowed(&mask, row),
             next_mask: allowed(&next_mask, row),
-            noise: drawn("drawn_action", row),
+            noise: drawn("sampled_action", row),
             next_noise: drawn("next_action", row),
         };
         let batch: Vec<Row> = (0..obs.len()).map(row).collect();

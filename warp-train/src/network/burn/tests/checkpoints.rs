@@ -17,12 +17,12 @@ fn update(policy: &mut BurnPolicy, arrays: &Arrays) -> LossMetrics {
 fn a_loaded_policy_continues_bit_by_bit() {
     let config = config(&[8, 4], Activation::Tanh, true);
     let arrays = Arrays::new(300, 3, config.layout.head_sizes());
-    let mut policy = BurnPolicy::new(&config, DescentConfig::default(), 1).unwrap();
+    let mut policy = BurnPolicy::new(&config, OptimiserConfig::default(), 1).unwrap();
     for _ in 0..3 {
         update(&mut policy, &arrays);
     }
     let saved = policy.tensors();
-    let mut other = BurnPolicy::new(&config, DescentConfig::default(), 2).unwrap();
+    let mut other = BurnPolicy::new(&config, OptimiserConfig::default(), 2).unwrap();
     assert_ne!(other.tensors(), saved);
     // The order of the tensors doesn't matter.
     let mut shuffled = saved.clone();
@@ -40,7 +40,7 @@ fn a_loaded_policy_continues_bit_by_bit() {
 fn names_and_shapes_are_torchs() {
     let names = |hidden: &[usize], shared: bool| -> Vec<(String, Vec<usize>)> {
         let config = config(hidden, Activation::Tanh, shared);
-        let policy = BurnPolicy::new(&config, DescentConfig::default(), 1).unwrap();
+        let policy = BurnPolicy::new(&config, OptimiserConfig::default(), 1).unwrap();
         policy.tensors().weights.into_iter().map(|t| (t.name, t.shape)).collect()
     };
     let expect = |found: Vec<(String, Vec<usize>)>, expected: &[(&str, &[usize])]| {
@@ -80,7 +80,7 @@ fn deviations_are_named_parameters() {
         let plain = config(&[4], Activation::Tanh, true);
         let config =
             NetworkConfig { layout: boxed(Bounding::Clip), log_std, log_std_init: 0.7, ..plain };
-        let policy = BurnPolicy::new(&config, DescentConfig::default(), 1).unwrap();
+        let policy = BurnPolicy::new(&config, OptimiserConfig::default(), 1).unwrap();
         let weights = policy.tensors().weights;
         let (mut outputs, mut values) = ([0.0; 4], [0.0]);
         policy.forward(&[0.0; 3], 1, 1, &mut outputs, &mut values).unwrap();
@@ -97,7 +97,7 @@ fn deviations_are_named_parameters() {
 #[test]
 fn wrong_tensors_are_errors_and_change_nothing() {
     let config = config(&[4], Activation::Tanh, false);
-    let mut policy = BurnPolicy::new(&config, DescentConfig::default(), 1).unwrap();
+    let mut policy = BurnPolicy::new(&config, OptimiserConfig::default(), 1).unwrap();
     let saved = policy.tensors();
     let mut fails = |change: &dyn Fn(&mut PolicyTensors), words: &str| {
         let mut tensors = saved.clone();
@@ -138,7 +138,7 @@ fn own_network(device: &Device, values: usize) -> OwnNetwork {
 #[test]
 fn a_network_of_the_users_own_learns() {
     let device = Device::flex();
-    let adam = DescentConfig::default();
+    let adam = OptimiserConfig::default();
     let network = own_network(&device, 1);
     let mut policy =
         BurnPolicy::from_network(network, 3, discrete(&[3, 2]), adam, &device).unwrap();
@@ -159,9 +159,14 @@ fn a_network_of_the_users_own_learns() {
 fn outputs_of_the_wrong_shape_are_an_error() {
     let device = Device::flex();
     let network = own_network(&device, 2);
-    let policy =
-        BurnPolicy::from_network(network, 3, discrete(&[3, 2]), DescentConfig::default(), &device)
-            .unwrap();
+    let policy = BurnPolicy::from_network(
+        network,
+        3,
+        discrete(&[3, 2]),
+        OptimiserConfig::default(),
+        &device,
+    )
+    .unwrap();
     let error = policy.forward(&[0.0; 6], 2, 1, &mut [0.0; 10], &mut [0.0; 2]).unwrap_err();
     assert!(error.to_string().contains("values of shape [2, 2], but [2, 1]"), "{error}");
 }

@@ -6,7 +6,7 @@ use super::*;
 /// Loads weights larger than the initial ones, so that ratios and values get clipped; no bias is
 /// exactly zero, where a rectifier has a kink.
 fn policy(config: &NetworkConfig) -> BurnPolicy {
-    let mut policy = BurnPolicy::new(config, DescentConfig::default(), 3).unwrap();
+    let mut policy = BurnPolicy::new(config, OptimiserConfig::default(), 3).unwrap();
     let mut tensors = policy.tensors();
     for tensor in &mut tensors.weights {
         let discrete = !config.layout.head_sizes().is_empty();
@@ -183,5 +183,5 @@ fn wrong_input_is_an_error() {
     let not_a_number = PpoConfig { clip_coef: f32::NAN, ..PpoConfig::default() };
     assert!(policy.gradients(&arrays.minibatch(), &not_a_number.into(), 1).is_err());
     let empty = NetworkConfig { observation_width: 0, ..config };
-    assert!(BurnPolicy::new(&empty, DescentConfig::default(), 1).is_err());
+    assert!(BurnPolicy::new(&empty, OptimiserConfig::default(), 1).is_err());
 }

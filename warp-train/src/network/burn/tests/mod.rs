@@ -15,7 +15,7 @@ use crate::loss::{LossMetrics, Minibatch};
 use crate::model::{Activation, NamedTensor, NetworkConfig, PolicyTensors};
 use crate::model::{Init, LogStd};
 use crate::network::StepSizes;
-use crate::optimiser::DescentConfig;
+use crate::optimiser::OptimiserConfig;
 use crate::run::gradcheck::Formula;
 use warp_sample::{ActionLayout, Bounding, CategoricalLayout, GaussianLayout};
 

@@ -5,7 +5,7 @@ use super::*;
 fn train(threads: usize, activation: Activation) -> (PolicyTensors, Vec<LossMetrics>, Vec<f32>) {
     let config = config(&[16, 8], activation, false);
     let arrays = Arrays::new(1500, 3, config.layout.head_sizes());
-    let mut policy = BurnPolicy::new(&config, DescentConfig::default(), 5).unwrap();
+    let mut policy = BurnPolicy::new(&config, OptimiserConfig::default(), 5).unwrap();
     let loss = Formula::Ppo(PpoConfig::default());
     let mut metrics = Vec::new();
     for _ in 0..20 {

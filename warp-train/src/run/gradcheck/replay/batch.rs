@@ -118,7 +118,7 @@ impl Batch {
         };
         let choose = |i: usize| {
             let drawn = |column: &str| noise(plan, place, 0, column, i);
-            let (noise, next_noise) = (drawn("drawn_action"), drawn("next_action"));
+            let (noise, next_noise) = (drawn("sampled_action"), drawn("next_action"));
             let weight = 0.5 + 0.125 * (i % 5) as f64;
             let first = i * pool.rows.len() / n;
             let candidates = pool.rows[first..].iter().chain(&pool.rows[..first]);

@@ -1,7 +1,8 @@
-//! How one flat vector of parameters follows its gradients: clipping by the global norm, a rule, weight decay.
+//! An optimiser over one flat vector of parameters: clipping by the global norm, Adam or RMSprop, and decoupled weight
+//! decay.
 
 use super::adam::{self, Adam};
-use super::clipping::{scale, squares};
+use super::clipping::{scale, squared_norm};
 use super::rmsprop::{self, RmsProp};
 use crate::error::{PolicyError, check_length};
 use crate::vectors;
@@ -18,7 +19,7 @@ warp_core::choices! {
 
 /// An optimiser's constants.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct DescentConfig {
+pub struct OptimiserConfig {
     /// The rule.
     pub rule: UpdateRule,
     /// Decay of the first moment, in `[0, 1)`; RMSprop has none. 0.9.
@@ -32,7 +33,7 @@ pub struct DescentConfig {
     pub weight_decay: f64,
 }
 
-impl Default for DescentConfig {
+impl Default for OptimiserConfig {
     fn default() -> Self {
         let rule = UpdateRule::Adam;
         Self { rule, beta_1: 0.9, beta_2: 0.999, epsilon: 1e-5, weight_decay: 0.0 }
@@ -41,8 +42,8 @@ impl Default for DescentConfig {
 
 /// An optimiser's state for `n` parameters.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Descent {
-    config: DescentConfig,
+pub struct Optimiser {
+    config: OptimiserConfig,
     pub(crate) n_steps: u64,
     pub(crate) exp_avg: Vec<f32>,
     pub(crate) exp_avg_sq: Vec<f32>,
@@ -56,15 +57,15 @@ pub(crate) struct Moved<'a> {
     pub(crate) exp_avg_sq: &'a mut [f32],
 }
 
-impl Descent {
+impl Optimiser {
     /// A fresh state, all moments zero.
     ///
     /// # Errors
     /// [`PolicyError::InvalidConfig`] if a constant is outside its range.
-    pub fn new(config: DescentConfig, n_parameters: usize) -> Result<Self, PolicyError> {
+    pub fn new(config: OptimiserConfig, n_parameters: usize) -> Result<Self, PolicyError> {
         let decay = |beta: f64| (0.0..1.0).contains(&beta);
         let fits = |x: f64| x.is_finite() && x >= 0.0;
-        let DescentConfig { beta_1, beta_2, epsilon, weight_decay, .. } = config;
+        let OptimiserConfig { beta_1, beta_2, epsilon, weight_decay, .. } = config;
         if !decay(beta_1) || !decay(beta_2) || !fits(epsilon) || !fits(weight_decay) {
             return Err(PolicyError::InvalidConfig(format!(
                 "an optimiser needs betas in [0, 1), epsilon and weight decay not negative, but has betas {beta_1} \
@@ -97,7 +98,7 @@ impl Descent {
         let n = self.exp_avg.len();
         check_length("parameters", parameters.len(), n, 1)?;
         check_length("gradients", gradients.len(), n, 1)?;
-        let norm = squares(gradients).sqrt();
+        let norm = squared_norm(gradients).sqrt();
         let step = self.begin(norm, max_grad_norm)?.of(learning_rate);
         let (exp_avg, exp_avg_sq) = (&mut self.exp_avg[..], &mut self.exp_avg_sq[..]);
         step.apply(Moved { parameters, gradients, exp_avg, exp_avg_sq });
@@ -106,44 +107,56 @@ impl Descent {
 
     /// Counts a step along gradients of L2 norm `norm` and says how it is to be made; all parameters must then be
     /// taken through [`Step::apply`], in pieces if need be.
-    pub(crate) fn begin(&mut self, norm: f64, max_grad_norm: f64) -> Result<Stride, PolicyError> {
+    pub(crate) fn begin(
+        &mut self,
+        norm: f64,
+        max_grad_norm: f64,
+    ) -> Result<PreparedStep, PolicyError> {
         if !norm.is_finite() {
             return Err(PolicyError::NonFiniteGradient { norm });
         }
         self.n_steps += 1;
         let scale = scale(norm, max_grad_norm);
-        Ok(Stride { config: self.config, n_steps: self.n_steps, scale })
+        Ok(PreparedStep { config: self.config, n_steps: self.n_steps, scale })
     }
 }
 
-/// A step whose size is still to be said: networks of one optimiser may have sizes of their own.
+/// A step that is counted and clipped, but for its learning rate: networks of one optimiser may have rates of their own.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Stride {
-    config: DescentConfig,
+pub(crate) struct PreparedStep {
+    config: OptimiserConfig,
     n_steps: u64,
     scale: f32,
 }
 
-impl Stride {
-    /// The step of this size.
+impl PreparedStep {
+    /// The step at this learning rate.
     pub(crate) fn of(self, learning_rate: f64) -> Step {
-        let DescentConfig { rule, beta_1, beta_2, epsilon, weight_decay } = self.config;
+        let OptimiserConfig { rule, beta_1, beta_2, epsilon, weight_decay } = self.config;
         let (scale, t) = (self.scale, self.n_steps as f64);
-        let (keep, epsilon) = ((1.0 - learning_rate * weight_decay) as f32, epsilon as f32);
-        let (keep_2, blend_2) = (beta_2 as f32, (1.0 - beta_2) as f32);
+        let (weight_decay_factor, epsilon) =
+            ((1.0 - learning_rate * weight_decay) as f32, epsilon as f32);
+        let one_minus_beta_2 = (1.0 - beta_2) as f32;
         Step(match rule {
             UpdateRule::Adam => Rule::Adam(Adam {
                 scale,
-                blend: [(1.0 - beta_1) as f32, blend_2],
-                keep_2,
+                one_minus_beta: [(1.0 - beta_1) as f32, one_minus_beta_2],
+                beta_2: beta_2 as f32,
                 step_size: (learning_rate / (1.0 - beta_1.powf(t))) as f32,
-                root_correction: (1.0 - beta_2.powf(t)).sqrt() as f32,
+                bias_correction_2_sqrt: (1.0 - beta_2.powf(t)).sqrt() as f32,
                 epsilon,
-                keep,
+                weight_decay_factor,
             }),
             UpdateRule::RmsProp => {
                 let step_size = learning_rate as f32;
-                Rule::RmsProp(RmsProp { scale, keep_2, blend_2, step_size, epsilon, keep })
+                Rule::RmsProp(RmsProp {
+                    scale,
+                    beta_2: beta_2 as f32,
+                    one_minus_beta_2,
+                    step_size,
+                    epsilon,
+                    weight_decay_factor,
+                })
             }
         })
     }
@@ -175,8 +188,8 @@ mod tests {
 
     #[test]
     fn two_steps_by_hand() {
-        let config = DescentConfig { epsilon: 1e-5, ..DescentConfig::default() };
-        let mut adam = Descent::new(config, 2).unwrap();
+        let config = OptimiserConfig { epsilon: 1e-5, ..OptimiserConfig::default() };
+        let mut adam = Optimiser::new(config, 2).unwrap();
         let mut p = [1.0, -2.0];
         // The first step moves by learning_rate * g / (|g| + epsilon).
         let norm = adam.step(&mut p, &[0.3, -0.4], 0.1, f64::INFINITY).unwrap();
@@ -195,7 +208,7 @@ mod tests {
 
     #[test]
     fn the_global_norm_is_clipped() {
-        let mut adam = Descent::new(DescentConfig::default(), 2).unwrap();
+        let mut adam = Optimiser::new(OptimiserConfig::default(), 2).unwrap();
         let norm = adam.step(&mut [0.0, 0.0], &[3.0, 4.0], 1e-3, 0.5).unwrap();
         assert!((norm - 5.0).abs() < 1e-9);
         assert!((adam.exp_avg[0] - 0.03).abs() < 1e-7);
@@ -204,7 +217,7 @@ mod tests {
 
     #[test]
     fn a_gradient_that_is_not_finite_changes_nothing() {
-        let mut adam = Descent::new(DescentConfig::default(), 1).unwrap();
+        let mut adam = Optimiser::new(OptimiserConfig::default(), 1).unwrap();
         let (before, mut p) = (adam.clone(), [1.0]);
         assert!(adam.step(&mut p, &[f32::NAN], 1e-3, 0.5).is_err());
         assert_eq!((adam, p), (before, [1.0]));
@@ -212,31 +225,31 @@ mod tests {
 
     #[test]
     fn rmsprop_divides_by_the_root_of_the_mean_of_squares() {
-        let config = DescentConfig {
+        let config = OptimiserConfig {
             rule: UpdateRule::RmsProp,
             beta_2: 0.99,
             epsilon: 1e-3,
-            ..DescentConfig::default()
+            ..OptimiserConfig::default()
         };
-        let mut descent = Descent::new(config, 1).unwrap();
+        let mut optimiser = Optimiser::new(config, 1).unwrap();
         let (mut p, mut v, mut expected) = ([1.0_f32], 0.0_f64, 1.0_f64);
         for g in [0.5_f64, -0.25, 2.0] {
-            descent.step(&mut p, &[g as f32], 0.01, f64::INFINITY).unwrap();
+            optimiser.step(&mut p, &[g as f32], 0.01, f64::INFINITY).unwrap();
             v = 0.99 * v + 0.01 * g * g;
             expected -= 0.01 * g / (v.sqrt() + 1e-3);
             assert!((f64::from(p[0]) - expected).abs() < 1e-6, "{} {expected}", p[0]);
         }
-        assert_eq!(descent.exp_avg, [0.0]);
+        assert_eq!(optimiser.exp_avg, [0.0]);
     }
 
     #[test]
     fn weight_decay_is_apart_from_the_gradient() {
         for rule in [UpdateRule::Adam, UpdateRule::RmsProp] {
             let one = |weight_decay: f64| {
-                let config = DescentConfig { rule, weight_decay, ..DescentConfig::default() };
+                let config = OptimiserConfig { rule, weight_decay, ..OptimiserConfig::default() };
                 let mut p = [2.0, -1.0];
-                let mut descent = Descent::new(config, 2).unwrap();
-                descent.step(&mut p, &[0.3, 0.0], 0.1, 0.5).unwrap();
+                let mut optimiser = Optimiser::new(config, 2).unwrap();
+                optimiser.step(&mut p, &[0.3, 0.0], 0.1, 0.5).unwrap();
                 p
             };
             let (plain, decayed) = (one(0.0), one(0.5));
@@ -244,19 +257,19 @@ mod tests {
             assert!((plain[0] - decayed[0] - 0.05 * 2.0).abs() < 1e-6, "{plain:?} {decayed:?}");
             assert!((decayed[1] - -0.95).abs() < 1e-6, "{decayed:?}");
         }
-        let config = DescentConfig { weight_decay: -0.1, ..DescentConfig::default() };
-        assert!(Descent::new(config, 1).is_err());
+        let config = OptimiserConfig { weight_decay: -0.1, ..OptimiserConfig::default() };
+        assert!(Optimiser::new(config, 1).is_err());
     }
 
     #[test]
     fn a_step_has_the_size_that_each_part_says() {
-        let mut descent = Descent::new(DescentConfig::default(), 2).unwrap();
-        let stride = descent.begin(1.0, f64::INFINITY).unwrap();
+        let mut optimiser = Optimiser::new(OptimiserConfig::default(), 2).unwrap();
+        let prepared = optimiser.begin(1.0, f64::INFINITY).unwrap();
         let mut p = [0.0_f32; 2];
-        let Descent { exp_avg, exp_avg_sq, .. } = &mut descent;
+        let Optimiser { exp_avg, exp_avg_sq, .. } = &mut optimiser;
         for (i, rate) in [0.1, 0.2].into_iter().enumerate() {
             let part = i..i + 1;
-            stride.of(rate).apply(Moved {
+            prepared.of(rate).apply(Moved {
                 parameters: &mut p[part.clone()],
                 gradients: &[1.0],
                 exp_avg: &mut exp_avg[part.clone()],
@@ -264,6 +277,6 @@ mod tests {
             });
         }
         assert!((p[1] / p[0] - 2.0).abs() < 1e-5, "{p:?}");
-        assert_eq!(descent.n_steps(), 1);
+        assert_eq!(optimiser.n_steps(), 1);
     }
 }

@@ -1,4 +1,4 @@
-//! Turned matrices: rows become columns.
+//! Transposed matrices: rows become columns.
 
 /// A matrix whose rows may lie apart.
 #[derive(Debug, Clone, Copy)]
@@ -10,34 +10,34 @@ pub(crate) struct Matrix<'a> {
     pub(crate) stride: usize,
 }
 
-/// Fills `turned` with `matrix`, column by column, each `stride` after the last.
-pub(crate) fn turn(matrix: Matrix<'_>, turned: &mut [f32], stride: usize) {
-    let turn = Turn { matrix, turned, stride };
+/// Fills `transposed` with `matrix`, column by column, each `stride` after the last.
+pub(crate) fn transpose(matrix: Matrix<'_>, transposed: &mut [f32], stride: usize) {
+    let transpose = Transpose { matrix, transposed, stride };
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx") {
         // SAFETY: the feature was just found.
-        return unsafe { avx::turn(turn) };
+        return unsafe { avx::transpose(transpose) };
     }
-    turn.by_squares(turned_square);
+    transpose.by_squares(transpose_square);
 }
 
-struct Turn<'a> {
+struct Transpose<'a> {
     matrix: Matrix<'a>,
-    turned: &'a mut [f32],
+    transposed: &'a mut [f32],
     stride: usize,
 }
 
-/// Side of the squares that are turned at once.
+/// Side of the squares that are transposed at once.
 const SQUARE: usize = 8;
 
 type Square = [[f32; SQUARE]; SQUARE];
 
-impl Turn<'_> {
-    /// Turns all squares with `turned_square`, and the rest number by number.
+impl Transpose<'_> {
+    /// Transposes all squares with `transpose_square`, and the rest number by number.
     #[inline(always)]
-    fn by_squares(self, turned_square: impl Fn(Square) -> Square) {
+    fn by_squares(self, transpose_square: impl Fn(Square) -> Square) {
         let Self { matrix: Matrix { values, rows, columns, stride: from_stride }, .. } = self;
-        let Self { turned, stride, .. } = self;
+        let Self { transposed, stride, .. } = self;
         let (whole_rows, whole_columns) = (rows - rows % SQUARE, columns - columns % SQUARE);
         for row in (0..whole_rows).step_by(SQUARE) {
             for column in (0..whole_columns).step_by(SQUARE) {
@@ -46,41 +46,41 @@ impl Turn<'_> {
                     let at = (row + i) * from_stride + column;
                     numbers.copy_from_slice(&values[at..at + SQUARE]);
                 }
-                for (i, numbers) in turned_square(square).iter().enumerate() {
+                for (i, numbers) in transpose_square(square).iter().enumerate() {
                     let at = (column + i) * stride + row;
-                    turned[at..at + SQUARE].copy_from_slice(numbers);
+                    transposed[at..at + SQUARE].copy_from_slice(numbers);
                 }
             }
         }
         for row in 0..rows {
             let first = if row < whole_rows { whole_columns } else { 0 };
             for column in first..columns {
-                turned[column * stride + row] = values[row * from_stride + column];
+                transposed[column * stride + row] = values[row * from_stride + column];
             }
         }
     }
 }
 
-fn turned_square(square: Square) -> Square {
+fn transpose_square(square: Square) -> Square {
     std::array::from_fn(|i| square.map(|numbers| numbers[i]))
 }
 
-/// Squares are turned in registers, which takes a third of the time: compilers move number by number.
+/// Squares are transposed in registers, which takes a third of the time: compilers move number by number.
 #[cfg(target_arch = "x86_64")]
 mod avx {
-    use super::{Square, Turn};
+    use super::{Square, Transpose};
     use std::arch::x86_64::{
         __m256, _mm256_permute2f128_ps, _mm256_shuffle_ps, _mm256_unpackhi_ps, _mm256_unpacklo_ps,
     };
 
     #[target_feature(enable = "avx")]
-    pub(super) fn turn(turn: Turn<'_>) {
-        turn.by_squares(|square| turned_square(square));
+    pub(super) fn transpose(transpose: Transpose<'_>) {
+        transpose.by_squares(|square| transpose_square(square));
     }
 
     #[target_feature(enable = "avx")]
     #[inline]
-    fn turned_square(square: Square) -> Square {
+    fn transpose_square(square: Square) -> Square {
         // SAFETY: a vector is eight numbers in their order.
         let rows: [__m256; 8] = unsafe { std::mem::transmute(square) };
         // Two rows at a time become pairs of a column's numbers, these fours, and these columns.
@@ -120,27 +120,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn matrices_are_turned_wherever_their_rows_lie() {
+    fn matrices_are_transposed_wherever_their_rows_lie() {
         for (rows, columns) in [(1, 1), (3, 20), (8, 8), (17, 9), (64, 71)] {
-            for (apart, turned_apart) in [(0, 0), (3, 5)] {
-                let (stride, turned_stride) = (columns + apart, rows + turned_apart);
+            for (apart, transposed_apart) in [(0, 0), (3, 5)] {
+                let (stride, transposed_stride) = (columns + apart, rows + transposed_apart);
                 let values: Vec<f32> = (0..rows * stride).map(|i| i as f32).collect();
                 let matrix = Matrix { values: &values, rows, columns, stride };
-                let check = |turned: &[f32]| {
-                    for (at, x) in turned.iter().enumerate() {
-                        let (column, row) = (at / turned_stride, at % turned_stride);
+                let check = |transposed: &[f32]| {
+                    for (at, x) in transposed.iter().enumerate() {
+                        let (column, row) = (at / transposed_stride, at % transposed_stride);
                         let expected =
                             if row < rows { values[row * stride + column] } else { -1.0 };
                         assert_eq!(*x, expected, "{rows} {columns} at {row} {column}");
                     }
                 };
-                let mut turned = vec![-1.0; columns * turned_stride];
-                turn(matrix, &mut turned, turned_stride);
-                check(&turned);
-                turned.fill(-1.0);
-                let plain = Turn { matrix, turned: &mut turned, stride: turned_stride };
-                plain.by_squares(turned_square);
-                check(&turned);
+                let mut transposed = vec![-1.0; columns * transposed_stride];
+                transpose(matrix, &mut transposed, transposed_stride);
+                check(&transposed);
+                transposed.fill(-1.0);
+                let plain =
+                    Transpose { matrix, transposed: &mut transposed, stride: transposed_stride };
+                plain.by_squares(transpose_square);
+                check(&transposed);
             }
         }
     }
