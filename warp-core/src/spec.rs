@@ -1,8 +1,9 @@
 //! What an environment looks like from outside: its groups of agents, spaces and time limit.
 
-use crate::env::MAX_GROUPS;
+use crate::env::{Env, MAX_GROUPS};
 use crate::error::{Error, Result};
 use crate::space::Space;
+use crate::state::State;
 
 /// The outside of an environment.
 #[derive(Debug, Clone, PartialEq)]
@@ -73,6 +74,31 @@ impl EnvSpec {
             GroupSpec { name: group.into(), n_agents: 1, observation, action, mortal: false };
         let (groups, statistics) = (vec![group], Vec::new());
         EnvSpec { name, groups, time_limit, statistics, global_observation: None }
+    }
+
+    /// That of an environment, checked: it does not contradict itself nor what is compiled in.
+    ///
+    /// # Errors
+    /// A sentence with the offending value.
+    pub fn of<E: Env>(env: &E) -> Result<Self> {
+        let spec = env.spec();
+        spec.validate()?;
+        spec.check_width(E::OBSERVATION_WIDTH, E::State::SCALARS)?;
+        Ok(spec)
+    }
+
+    /// `width`: the observation's as it is compiled in; 0: it is not.
+    fn check_width(&self, width: usize, of_scalars: bool) -> Result<()> {
+        let group = &self.groups[0];
+        let lone = self.groups.len() == 1 && group.n_agents == 1;
+        let reason = match group.observation_width() {
+            _ if width == 0 => return Ok(()),
+            _ if !(lone && of_scalars) => "needs a state of scalars and only one agent".into(),
+            observed if observed == width => return Ok(()),
+            observed => format!("differs from the width of its observation, {observed}"),
+        };
+        let reason = format!("OBSERVATION_WIDTH = {width} {reason}");
+        Err(Error::InvalidSpec { env: self.name.clone(), reason })
     }
 
     /// The index of the group called `name`.
