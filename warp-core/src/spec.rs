@@ -14,7 +14,7 @@ pub struct EnvSpec {
     pub groups: Vec<GroupSpec>,
     /// When an episode ends at the latest.
     pub time_limit: TimeLimit,
-    /// Names of the episode statistics that the body writes, f32 each.
+    /// Names of the episode statistics that the body writes, f32 each; all different.
     pub statistics: Vec<String>,
     /// What a centralised critic sees; `None`: no such observation.
     pub global_observation: Option<Space>,
@@ -23,7 +23,7 @@ pub struct EnvSpec {
 /// A group of agents that share an observation and an action space.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GroupSpec {
-    /// Its name, for example `tagger`.
+    /// Its name, for example `tagger`: letters of ASCII, digits, `_` and `-`.
     pub name: String,
     /// Number of agents, at least 1.
     pub n_agents: usize,
@@ -140,6 +140,14 @@ impl EnvSpec {
             }
             group.validate(&self.name)?;
         }
+        for (i, name) in self.statistics.iter().enumerate() {
+            if name.is_empty() {
+                return fail("a statistic has no name".into());
+            }
+            if self.statistics[..i].contains(name) {
+                return fail(format!("two statistics are named \"{name}\""));
+            }
+        }
         self.global_observation.as_ref().map_or(Ok(()), |space| space.validate(&self.name))
     }
 }
@@ -159,6 +167,13 @@ impl GroupSpec {
 
     fn validate(&self, env: &str) -> Result<()> {
         let fail = |reason: String| Err(Error::InvalidSpec { env: env.into(), reason });
+        if !is_key(&self.name) {
+            return fail(format!(
+                "a group is named {:?}, but names are keys of files, metrics and arrays: use letters \
+                 of ASCII, digits, _ and -",
+                self.name
+            ));
+        }
         if self.n_agents == 0 {
             return fail(format!("group \"{}\" has 0 agents", self.name));
         }
@@ -176,4 +191,10 @@ impl GroupSpec {
         }
         Ok(())
     }
+}
+
+/// Whether a name can be a bare key of TOML and a part of a longer name.
+fn is_key(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    !name.is_empty() && name.bytes().all(plain)
 }
