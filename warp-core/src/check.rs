@@ -12,7 +12,6 @@ use crate::replica::Replica;
 use crate::single::{Ended, GroupAction, Single};
 use crate::space::Space;
 use crate::spec::{EnvSpec, GroupSpec};
-use crate::state::State;
 use std::sync::Arc;
 
 /// Replicas that are played, beside each other and alone.
@@ -80,6 +79,7 @@ type Make<'a> = &'a dyn Fn(u32) -> Result<Box<dyn AnyReplica>>;
 /// Replicas that share one environment value, and replicas that each have their own.
 fn check_replicas(seed: u64, shared: Make<'_>, alone: Make<'_>) -> Result<()> {
     let mut beside = (0..REPLICAS).map(shared).collect::<Result<Vec<_>>>()?;
+    beside.iter_mut().try_for_each(|replica| check_seen(&mut **replica))?;
     check_reset(&mut *shared(0)?, &mut *shared(0)?)?;
     // All replicas in step, sharing one environment value ...
     let mut traces = vec![Vec::new(); beside.len()];
@@ -111,24 +111,17 @@ fn broken(env: &str, reason: String) -> Result<()> {
 }
 
 fn check_declaration<E: Env>(env: &E, config: &E::Config) -> Result<()> {
-    let spec = env.spec();
-    check_name(E::NAME, &spec)?;
+    let spec = EnvSpec::of(env)?;
+    if spec.name != E::NAME {
+        return broken(E::NAME, format!("its spec is named \"{}\"", spec.name));
+    }
     let table = config.to_table();
     if E::Config::from_table(&table)?.to_table() != table {
         let reason = "its configuration changes when written and read back";
         return broken(E::NAME, reason.into());
     }
     check_tables(E::NAME, &env.tables())?;
-    check_width(E::OBSERVATION_WIDTH, E::State::SCALARS, &spec)?;
     E::kernel().map_or(Ok(()), |kernel| kernel.validate())
-}
-
-fn check_name(name: &str, spec: &EnvSpec) -> Result<()> {
-    spec.validate()?;
-    if spec.name != name {
-        return broken(name, format!("its spec is named \"{}\"", spec.name));
-    }
-    Ok(())
 }
 
 fn check_tables(env: &str, tables: &[Table<'_>]) -> Result<()> {
@@ -141,20 +134,6 @@ fn check_tables(env: &str, tables: &[Table<'_>]) -> Result<()> {
             let (name, shape) = (table.name, &table.shape);
             return broken(env, format!("table \"{name}\" of shape {shape:?} has {len} elements"));
         }
-    }
-    Ok(())
-}
-
-/// `width`: the observation's, as the environment declares it to be compiled in; 0 where it does not.
-fn check_width(width: usize, of_scalars: bool, spec: &EnvSpec) -> Result<()> {
-    let lone = spec.groups.len() == 1 && spec.groups[0].n_agents == 1;
-    if width != 0 && !(lone && of_scalars && spec.groups[0].observation_width() == width) {
-        return broken(
-            &spec.name,
-            format!(
-                "OBSERVATION_WIDTH = {width} needs a state of scalars and one agent that observes it"
-            ),
-        );
     }
     Ok(())
 }
@@ -184,60 +163,45 @@ fn play(one: &mut dyn AnyReplica, seed: u64, step: u32, trace: &mut Vec<u32>) ->
     }
     let alive_before = before.alive.clone();
     let ended = one.step(&actions)?;
-    check_arrays(one.data(), &alive_before)?;
-    check_number(one)?;
+    check_outcome(one.data(), &alive_before)?;
+    check_seen(one)?;
     let now = one.data();
     trace.extend(now.state_bits());
     for (obs, reward) in now.obs.iter().zip(&now.reward) {
         trace.extend(obs.iter().chain(reward).map(|x| x.to_bits()));
     }
-    check_observe(one)?;
     let Replica { timestep, spec, .. } = one.data();
     if *timestep > spec.time_limit.steps {
         return broken(&spec.name, format!("an episode lasts {timestep} steps"));
     }
     if ended.terminated || ended.truncated || *timestep == STEPS {
         one.reset();
+        check_seen(one)?;
     }
     Ok(())
 }
 
-fn check_arrays(one: &Replica, alive_before: &[Vec<u8>]) -> Result<()> {
+/// What a step has written beside observations.
+fn check_outcome(one: &Replica, alive_before: &[Vec<u8>]) -> Result<()> {
     let (step, env) = (one.timestep, &one.spec.name);
     for (g, group) in one.spec.groups.iter().enumerate() {
         let name = &group.name;
-        for (agent, obs) in one.obs[g].chunks(group.observation_width().max(1)).enumerate() {
-            if !obs.iter().all(|x| x.is_finite()) || !group.observation.contains_flat(obs) {
-                return broken(
-                    env,
-                    format!(
-                        "step {step}: {name} {agent} observes {obs:?}, which is outside its space, \
-                         infinite or not written"
-                    ),
-                );
-            }
-        }
         if let Some(reward) = one.reward[g].iter().find(|r| !r.is_finite()) {
             return broken(env, format!("step {step}: group {name} has the reward {reward}"));
         }
-        if let Some(bit) = one.action_mask[g].iter().find(|bit| **bit > 1) {
-            return broken(env, format!("step {step}: group {name} has the mask byte {bit}"));
-        }
-        for (agent, mask) in one.action_mask[g].chunks(group.mask_width().max(1)).enumerate() {
-            let mut rest = mask;
-            for size in group.action.head_sizes() {
-                let (head, others) = rest.split_at(size);
-                if !head.contains(&1) {
-                    return broken(env, format!("step {step}: {name} {agent} has no action left"));
-                }
-                rest = others;
-            }
-        }
+        // Both are empty for a group that nobody leaves.
         for (agent, (now, before)) in one.alive[g].iter().zip(&alive_before[g]).enumerate() {
             if now > before {
                 return broken(
                     env,
                     format!("step {step}: {name} {agent} went from {before} to {now} in alive"),
+                );
+            }
+            let reward = one.reward[g][agent];
+            if *before == 0 && reward != 0.0 {
+                return broken(
+                    env,
+                    format!("step {step}: {name} {agent} has left, but gets the reward {reward}"),
                 );
             }
         }
@@ -246,6 +210,64 @@ fn check_arrays(one: &Replica, alive_before: &[Vec<u8>]) -> Result<()> {
         Some(value) => broken(env, format!("step {step}: a statistic is {value}")),
         None => Ok(()),
     }
+}
+
+/// What agents and critics see now, at the first look and at the second.
+fn check_seen(one: &mut dyn AnyReplica) -> Result<()> {
+    check_observations(one.data())?;
+    check_masks(one.data())?;
+    check_number(one)?;
+    check_observe(one)
+}
+
+fn check_observations(one: &Replica) -> Result<()> {
+    let each = one.spec.groups.iter().zip(&one.obs);
+    let each = each.flat_map(|(group, obs)| {
+        let agents = obs.chunks(group.observation_width().max(1)).enumerate();
+        agents.map(move |(agent, obs)| {
+            (format!("{} {agent} observes", group.name), obs, &group.observation)
+        })
+    });
+    let global = one.spec.global_observation.iter();
+    let global = global.map(|space| ("a critic observes".to_string(), &one.global[..], space));
+    for (who, obs, space) in each.chain(global) {
+        if !obs.iter().all(|x| x.is_finite()) || !space.contains_flat(obs) {
+            return broken(
+                &one.spec.name,
+                format!(
+                    "step {}: {who} {obs:?}, which is outside its space, infinite or not written",
+                    one.timestep
+                ),
+            );
+        }
+    }
+    Ok(())
+}
+
+fn check_masks(one: &Replica) -> Result<()> {
+    let (step, env) = (one.timestep, &one.spec.name);
+    for (group, masks) in one.spec.groups.iter().zip(&one.action_mask) {
+        let name = &group.name;
+        if let Some(byte) = masks.iter().find(|byte| **byte > 1) {
+            return broken(env, format!("step {step}: group {name} has the mask byte {byte}"));
+        }
+        for (agent, mask) in masks.chunks(group.mask_width().max(1)).enumerate() {
+            let mut rest = mask;
+            for (head, size) in group.action.head_sizes().into_iter().enumerate() {
+                let (choices, others) = rest.split_at(size);
+                if !choices.contains(&1) {
+                    return broken(
+                        env,
+                        format!(
+                            "step {step}: the mask of {name} {agent} forbids all of head {head}"
+                        ),
+                    );
+                }
+                rest = others;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// A number says what its one-hot form and its mask say.
@@ -266,17 +288,19 @@ fn check_number(one: &mut dyn AnyReplica) -> Result<()> {
 
 /// A second look at the same state must show the same.
 fn check_observe(one: &mut dyn AnyReplica) -> Result<()> {
-    let seen = one.data().obs.clone();
+    let shown = |one: &Replica| {
+        let numbers = one.obs.iter().flatten().chain(&one.global).map(|x| x.to_bits());
+        let masks = one.action_mask.iter().flatten().map(|byte| u32::from(*byte));
+        numbers.chain(masks).collect::<Vec<_>>()
+    };
+    let first = shown(one.data());
     let bits = one.data().state_bits();
     one.set_state_bits(&bits)?;
-    let Replica { spec, obs, .. } = one.data();
-    let same =
-        obs.iter().flatten().zip(seen.iter().flatten()).all(|(a, b)| a.to_bits() == b.to_bits());
-    if same {
+    if shown(one.data()) == first {
         return Ok(());
     }
     let reason = "a second call of observe on the same state writes something else";
-    broken(&spec.name, reason.into())
+    broken(&one.data().spec.name, reason.into())
 }
 
 /// A random action of every agent of a group, within its mask; Box bounds beyond 10 count as 10.

@@ -33,10 +33,12 @@ pub struct Actions<'a> {
 /// Where a body writes the outcome of a step.
 #[derive(Debug)]
 pub struct StepOut<'a> {
-    /// Reward, f32 `[n_agents]` per group; arrives as zeros.
+    /// Reward, f32 `[n_agents]` per group; arrives as zeros, and stays 0 for agents that had left before.
     pub reward: Groups<&'a mut [f32]>,
     /// Whether each agent is still in the game after this step, u8 `[n_agents]` per mortal group
-    /// (empty for the others); arrives as it was after the last step. Only 1 to 0 is allowed.
+    /// (empty for the others); arrives as it was after the last step. Only 1 to 0 is allowed: executors
+    /// rely on it without checking, and [`check_env`](crate::check_env) refuses other values, agents that come
+    /// back, and rewards of agents that had left before the step, which returns would count.
     pub alive: Groups<&'a mut [u8]>,
     /// Whether the game is over for everyone; arrives as `false`.
     pub terminated: bool,
@@ -110,7 +112,8 @@ pub trait Env: Send + Sync + Sized + 'static {
     /// A notice for users who train in it, in one line; `warp train` prints it once.
     const NOTICE: Option<&'static str> = None;
     /// For a state of scalars with one group of one agent: the width of its observation, which lets
-    /// the executor keep many replicas in vector registers. 0: known at run time only.
+    /// the executor keep many replicas in vector registers. 0: known at run time only. Executors refuse a width
+    /// that the spec contradicts.
     const OBSERVATION_WIDTH: usize = 0;
     /// Its configuration.
     type Config: Config;

@@ -104,6 +104,7 @@ impl Replica {
     pub(crate) fn forget_observations(&mut self) {
         self.obs.iter_mut().for_each(|o| o.fill(f32::NAN));
         self.action_mask.iter_mut().for_each(|m| m.fill(u8::MAX));
+        self.global.fill(f32::NAN);
     }
 
     fn check_actions(&self, actions: &[GroupAction]) -> Result<()> {

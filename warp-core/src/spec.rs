@@ -1,8 +1,9 @@
 //! What an environment looks like from outside: its groups of agents, spaces and time limit.
 
-use crate::env::MAX_GROUPS;
+use crate::env::{Env, MAX_GROUPS};
 use crate::error::{Error, Result};
 use crate::space::Space;
+use crate::state::State;
 
 /// The outside of an environment.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,7 +14,7 @@ pub struct EnvSpec {
     pub groups: Vec<GroupSpec>,
     /// When an episode ends at the latest.
     pub time_limit: TimeLimit,
-    /// Names of the episode statistics that the body writes, f32 each.
+    /// Names of the episode statistics that the body writes, f32 each; all different.
     pub statistics: Vec<String>,
     /// What a centralised critic sees; `None`: no such observation.
     pub global_observation: Option<Space>,
@@ -22,7 +23,7 @@ pub struct EnvSpec {
 /// A group of agents that share an observation and an action space.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GroupSpec {
-    /// Its name, for example `tagger`.
+    /// Its name, for example `tagger`: letters of ASCII, digits, `_` and `-`.
     pub name: String,
     /// Number of agents, at least 1.
     pub n_agents: usize,
@@ -75,6 +76,31 @@ impl EnvSpec {
         EnvSpec { name, groups, time_limit, statistics, global_observation: None }
     }
 
+    /// That of an environment, checked: it does not contradict itself nor what is compiled in.
+    ///
+    /// # Errors
+    /// A sentence with the offending value.
+    pub fn of<E: Env>(env: &E) -> Result<Self> {
+        let spec = env.spec();
+        spec.validate()?;
+        spec.check_width(E::OBSERVATION_WIDTH, E::State::SCALARS)?;
+        Ok(spec)
+    }
+
+    /// `width`: the observation's as it is compiled in; 0: it is not.
+    fn check_width(&self, width: usize, of_scalars: bool) -> Result<()> {
+        let group = &self.groups[0];
+        let lone = self.groups.len() == 1 && group.n_agents == 1;
+        let reason = match group.observation_width() {
+            _ if width == 0 => return Ok(()),
+            _ if !(lone && of_scalars) => "needs a state of scalars and only one agent".into(),
+            observed if observed == width => return Ok(()),
+            observed => format!("differs from the width of its observation, {observed}"),
+        };
+        let reason = format!("OBSERVATION_WIDTH = {width} {reason}");
+        Err(Error::InvalidSpec { env: self.name.clone(), reason })
+    }
+
     /// The index of the group called `name`.
     #[must_use]
     pub fn group_index(&self, name: &str) -> Option<usize> {
@@ -114,6 +140,14 @@ impl EnvSpec {
             }
             group.validate(&self.name)?;
         }
+        for (i, name) in self.statistics.iter().enumerate() {
+            if name.is_empty() {
+                return fail("a statistic has no name".into());
+            }
+            if self.statistics[..i].contains(name) {
+                return fail(format!("two statistics are named \"{name}\""));
+            }
+        }
         self.global_observation.as_ref().map_or(Ok(()), |space| space.validate(&self.name))
     }
 }
@@ -133,6 +167,13 @@ impl GroupSpec {
 
     fn validate(&self, env: &str) -> Result<()> {
         let fail = |reason: String| Err(Error::InvalidSpec { env: env.into(), reason });
+        if !is_key(&self.name) {
+            return fail(format!(
+                "a group is named {:?}, but names are keys of files, metrics and arrays: use letters \
+                 of ASCII, digits, _ and -",
+                self.name
+            ));
+        }
         if self.n_agents == 0 {
             return fail(format!("group \"{}\" has 0 agents", self.name));
         }
@@ -150,4 +191,10 @@ impl GroupSpec {
         }
         Ok(())
     }
+}
+
+/// Whether a name can be a bare key of TOML and a part of a longer name.
+fn is_key(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    !name.is_empty() && name.bytes().all(plain)
 }

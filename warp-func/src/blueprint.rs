@@ -49,8 +49,9 @@ impl Blueprint {
     /// The blueprint of `env`.
     ///
     /// # Errors
-    /// A state field with an unknown dimension, or a CUDA body without its three functions.
+    /// A spec that contradicts itself, a state field with an unknown dimension, or a CUDA body without its three functions.
     pub fn new<E: Env>(env: &E) -> Result<Self> {
+        let spec = EnvSpec::of(env)?;
         let body = match E::kernel() {
             Some(kernel) => {
                 kernel.validate()?;
@@ -59,13 +60,7 @@ impl Blueprint {
             }
             None => None,
         };
-        Ok(Self {
-            name: E::NAME,
-            spec: env.spec(),
-            fields: fields(env)?,
-            tables: shared(&env.tables()),
-            body,
-        })
+        Ok(Self { name: E::NAME, spec, fields: fields(env)?, tables: shared(&env.tables()), body })
     }
 }
 

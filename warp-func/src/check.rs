@@ -142,7 +142,15 @@ pub(crate) fn random_actions(envs: &mut dyn VecEnv, seed: u64, step: u32) -> Res
                 let mask_width = sizes.iter().sum::<usize>();
                 for (row, actions) in actions.discrete().chunks_exact_mut(width).enumerate() {
                     let mask = mask.as_ref().map(|mask| &mask[row * mask_width..][..mask_width]);
-                    random_heads(&sizes, mask, draw(row), actions);
+                    random_heads(&sizes, mask, draw(row), actions).or_else(|head| {
+                        let (name, agent) = (&group.name, row % group.n_agents);
+                        let replica = row / group.n_agents;
+                        let reason = format!(
+                            "before step {step}, the mask of {name} {agent} in replica {replica} \
+                             forbids all of head {head}"
+                        );
+                        broken(&spec.name, reason)
+                    })?;
                 }
             }
         }
@@ -157,16 +165,38 @@ fn random_elements(low: &[f32], high: &[f32], mut draw: Draw, actions: &mut [f32
     }
 }
 
-/// One agent's choices, within its mask if there is one.
-fn random_heads(sizes: &[usize], mask: Option<&[u8]>, mut draw: Draw, actions: &mut [i32]) {
+/// One agent's choices, within its mask if there is one; an error is the head of which it allows none.
+fn random_heads(
+    sizes: &[usize],
+    mask: Option<&[u8]>,
+    mut draw: Draw,
+    actions: &mut [i32],
+) -> std::result::Result<(), usize> {
     let mut offset = 0;
-    for (action, size) in actions.iter_mut().zip(sizes) {
-        let mut pick = draw.below(*size as u32) as usize;
-        // The next allowed action, so that every mask leaves one.
-        while mask.is_some_and(|mask| mask[offset + pick] == 0) {
-            pick = (pick + 1) % size;
-        }
-        *action = pick as i32;
+    for (head, (action, size)) in actions.iter_mut().zip(sizes).enumerate() {
+        let pick = draw.below(*size as u32) as usize;
+        let allowed = |choice: &usize| mask.is_none_or(|mask| mask[offset + choice] != 0);
+        // The next allowed one.
+        let choice = (pick..*size).chain(0..pick).find(allowed).ok_or(head)?;
+        *action = choice as i32;
         offset += size;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_that_allows_nothing_is_named() {
+        let draw = || Draw::new(3, 0, 1, Purpose::RandomAction);
+        let choose = |mask: &[u8]| {
+            let mut heads = [-1; 2];
+            random_heads(&[2, 3], Some(mask), draw(), &mut heads).map(|()| heads)
+        };
+        assert_eq!(choose(&[0, 1, 1, 0, 0]), Ok([1, 0]));
+        assert_eq!(choose(&[1, 0, 0, 0, 0]), Err(1));
+        assert_eq!(choose(&[0; 5]), Err(0));
     }
 }

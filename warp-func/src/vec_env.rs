@@ -138,6 +138,28 @@ impl ArrayIds {
             self.episode_return.iter().copied().chain(self.alive.iter().flatten().copied());
         self.state.iter().copied().chain(fixed.into_iter().flatten()).chain(grouped)
     }
+
+    /// What trainers read and write, by name; one that ends with a dot has an array per group, called after it.
+    pub(crate) fn kinds(&self) -> [(&'static str, Vec<Option<ArrayId>>); 15] {
+        let all = |ids: &[ArrayId]| ids.iter().copied().map(Some).collect();
+        [
+            ("obs.", all(&self.obs)),
+            ("final_obs.", all(&self.final_obs)),
+            ("action_mask.", self.action_mask.clone()),
+            ("final_action_mask.", self.final_action_mask.clone()),
+            ("action.", all(&self.action)),
+            ("reward.", all(&self.reward)),
+            ("alive.", self.alive.clone()),
+            ("agent_terminated.", self.agent_terminated.clone()),
+            ("episode_return.", all(&self.episode_return)),
+            ("terminated", vec![Some(self.terminated)]),
+            ("truncated", vec![Some(self.truncated)]),
+            ("episode_length", vec![Some(self.episode_length)]),
+            ("statistic", vec![self.statistic]),
+            ("final_statistic", vec![self.final_statistic]),
+            ("global_obs", vec![self.global_obs]),
+        ]
+    }
 }
 
 /// Many replicas of an environment.

@@ -15,7 +15,7 @@ use warp_func::{CpuVecEnv, Start, VecEnv, VecOptions};
 use worlds::board::{Board, BoardConfig};
 use worlds::crowd::{Crowd, CrowdConfig, HUNTER, PREY};
 use worlds::drone::{Drone, DroneConfig};
-use worlds::scalars::{Cart, Glide, RoadConfig, Slip};
+use worlds::scalars::{Cart, Clock, Glide, Misjudged, RoadConfig, Slip};
 use worlds::swarm::{Swarm, SwarmConfig};
 use worlds::{SEED, act, choose, make, make_with, run};
 
@@ -154,6 +154,7 @@ fn replicas_among_others_do_what_each_does_alone() {
         together_and_alone::<Cart>(&road, 60),
         together_and_alone::<Slip>(&road, 60),
         together_and_alone::<Glide>(&road, 60),
+        together_and_alone::<Clock>(&road, 60),
         together_and_alone::<Drone>(&DroneConfig { room: 4.0 }, 90),
         together_and_alone::<Crowd>(&CrowdConfig::default(), 60),
     ] {
@@ -414,6 +415,20 @@ fn without_auto_reset_an_ended_replica_waits() {
 }
 
 #[test]
+fn a_width_that_the_spec_contradicts_is_refused() {
+    fn made<const WIDTH: usize>() -> Result<(), String> {
+        let env = Misjudged::<WIDTH>::new(&RoadConfig::default()).unwrap();
+        CpuVecEnv::new(env, VecOptions::default()).map(drop).map_err(|error| error.to_string())
+    }
+    assert_eq!([made::<0>(), made::<2>()], [Ok(()), Ok(())]);
+    for (made, width) in [(made::<1>(), 1), (made::<3>(), 3), (made::<99>(), 99)] {
+        let words =
+            format!("OBSERVATION_WIDTH = {width} differs from the width of its observation, 2");
+        assert_eq!(made, Err(format!("environment \"misjudged\": {words}")));
+    }
+}
+
+#[test]
 fn options_out_of_range_are_refused() {
     let refused = |n_envs, first_replica| {
         let env = Cart::new(&RoadConfig::default()).unwrap();
@@ -435,6 +450,7 @@ fn the_public_check_passes() {
     warp_func::check_vec_env::<Cart>(&RoadConfig::default(), 3).unwrap();
     warp_func::check_vec_env::<Slip>(&RoadConfig::default(), 3).unwrap();
     warp_func::check_vec_env::<Glide>(&RoadConfig::default(), 3).unwrap();
+    warp_func::check_vec_env::<Clock>(&RoadConfig::default(), 3).unwrap();
     warp_func::check_vec_env::<Crowd>(&CrowdConfig::default(), 3).unwrap();
     warp_func::check_vec_env::<Drone>(&DroneConfig::default(), 3).unwrap();
     warp_func::check_vec_env::<Board>(&BoardConfig::default(), 3).unwrap();

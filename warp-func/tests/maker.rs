@@ -7,8 +7,11 @@
 mod worlds;
 
 use warp_core::toml::Table;
-use warp_core::{Env, EnvSpec};
-use warp_func::{CpuVecEnv, Error, Maker, Registry, Result, Start, VecEnv, VecOptions};
+use warp_core::{Env, EnvSpec, Space};
+use warp_data::{Store, StoreMut};
+use warp_func::{
+    ArrayIds, CpuVecEnv, EpisodeTotals, Error, Maker, Registry, Result, Start, VecEnv, VecOptions,
+};
 use worlds::run;
 use worlds::scalars::{Cart, RoadConfig};
 
@@ -16,10 +19,56 @@ use worlds::scalars::{Cart, RoadConfig};
 struct Carts {
     spec: fn(EnvSpec) -> EnvSpec,
     options: fn(VecOptions) -> VecOptions,
+    ids: fn(&mut ArrayIds),
+    unasked: usize,
 }
 
 /// Makes what it is asked for.
-const HONEST: Carts = Carts { spec: |spec| spec, options: |options| options };
+const HONEST: Carts =
+    Carts { spec: |spec| spec, options: |options| options, ids: |_| {}, unasked: 0 };
+
+/// Carts that number their arrays themselves, and need not be as many as they claim to be.
+struct Renamed {
+    carts: CpuVecEnv<Cart>,
+    options: VecOptions,
+    ids: ArrayIds,
+}
+
+impl VecEnv for Renamed {
+    fn spec(&self) -> &EnvSpec {
+        self.carts.spec()
+    }
+    fn options(&self) -> &VecOptions {
+        &self.options
+    }
+    fn store(&self) -> &Store {
+        self.carts.store()
+    }
+    fn store_mut(&mut self) -> StoreMut<'_> {
+        self.carts.store_mut()
+    }
+    fn ids(&self) -> &ArrayIds {
+        &self.ids
+    }
+    fn reset(&mut self) -> Result<()> {
+        self.carts.reset()
+    }
+    fn step(&mut self) -> Result<()> {
+        self.carts.step()
+    }
+    fn observe(&mut self) -> Result<()> {
+        self.carts.observe()
+    }
+    fn run_step(&self) -> u32 {
+        self.carts.run_step()
+    }
+    fn set_run_step(&mut self, step: u32) {
+        self.carts.set_run_step(step);
+    }
+    fn take_episodes(&mut self) -> EpisodeTotals {
+        self.carts.take_episodes()
+    }
+}
 
 impl Maker for Carts {
     type Config = RoadConfig;
@@ -29,7 +78,12 @@ impl Maker for Carts {
     }
 
     fn make(&self, config: &RoadConfig, options: &VecOptions) -> Result<Box<dyn VecEnv>> {
-        Ok(Box::new(CpuVecEnv::new(Cart::new(config)?, (self.options)(options.clone()))?))
+        let options = (self.options)(options.clone());
+        let more = VecOptions { n_envs: options.n_envs + self.unasked, ..options.clone() };
+        let carts = CpuVecEnv::new(Cart::new(config)?, more)?;
+        let mut ids = carts.ids().clone();
+        (self.ids)(&mut ids);
+        Ok(Box::new(Renamed { carts, options, ids }))
     }
 
     fn training(&self) -> Vec<&'static str> {
@@ -76,22 +130,63 @@ fn what_needs_a_body_says_that_there_is_none() {
     }
 }
 
+fn refused(maker: Carts, options: &VecOptions) -> String {
+    let registry = Registry::new().with_maker("mill", maker);
+    let made = registry.get("mill").unwrap().make(&Table::new(), options);
+    made.map(drop).unwrap_err().to_string()
+}
+
 #[test]
 fn what_is_made_is_what_was_described_and_asked_for() {
-    let refused = |maker: Carts, options: &VecOptions| {
-        let registry = Registry::new().with_maker("mill", maker);
-        let made = registry.get("mill").unwrap().make(&Table::new(), options);
-        made.map(drop).unwrap_err().to_string()
-    };
-    let wider = |mut spec: EnvSpec| {
-        spec.groups[0].n_agents += 1;
-        spec
-    };
-    let words = refused(Carts { spec: wider, ..HONEST }, &options());
-    assert!(words.contains("groups differ from its maker's spec"), "{words}");
+    let described: [(fn(EnvSpec) -> EnvSpec, &str); 4] = [
+        (|mut spec| (spec.groups[0].n_agents += 1, spec).1, "groups"),
+        (|mut spec| (spec.time_limit.steps += 1, spec).1, "time limit"),
+        (|spec| EnvSpec { statistics: vec!["score".into()], ..spec }, "statistics"),
+        (
+            |spec| EnvSpec { global_observation: Some(Space::unbounded(1)), ..spec },
+            "global observations",
+        ),
+    ];
+    for (spec, part) in described {
+        let words = refused(Carts { spec, ..HONEST }, &options());
+        assert!(words.contains(part) && words.contains("differ from its maker's spec"), "{words}");
+    }
     let fewer = |options| VecOptions { n_envs: 2, ..options };
     let words = refused(Carts { options: fewer, ..HONEST }, &options());
     assert!(words.contains("n_envs: 2") && words.contains("n_envs: 6"), "{words}");
     let words = refused(HONEST, &VecOptions { n_envs: 0, ..options() });
     assert!(words.contains("at least one replica"), "{words}");
+}
+
+#[test]
+fn arrays_that_trainers_would_misread_are_refused() {
+    let arrays: [(fn(&mut ArrayIds), &str); 5] = [
+        (
+            |ids| ids.obs[0] = ids.reward[0],
+            "array \"obs.driver\" is f32 [6, 1], but has to be f32 [6, 1, 2]",
+        ),
+        (
+            |ids| ids.truncated = ids.episode_length,
+            "array \"truncated\" is u32 [6], but has to be u8 [6]",
+        ),
+        (
+            |ids| ids.action.clear(),
+            "array \"action.driver\" is missing, but has to be i32 [6, 1, 1]",
+        ),
+        (
+            |ids| ids.alive[0] = Some(ids.terminated),
+            "array \"alive.driver\" is u8 [6], but has to be missing",
+        ),
+        (
+            |ids| ids.statistic = Some(ids.reward[0]),
+            "array \"statistic\" is f32 [6, 1], but has to be missing",
+        ),
+    ];
+    for (ids, expected) in arrays {
+        let words = refused(Carts { ids, ..HONEST }, &options());
+        assert!(words.contains(expected), "{words}");
+    }
+    let words = refused(Carts { unasked: 1, ..HONEST }, &options());
+    let expected = "array \"obs.driver\" is f32 [7, 1, 2], but has to be f32 [6, 1, 2]";
+    assert!(words.contains(expected), "{words}");
 }

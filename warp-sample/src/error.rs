@@ -51,9 +51,12 @@ pub enum Error {
     },
     /// A row in which no choice of a head is possible: the mask forbids each, or its logit is
     /// negative infinity.
-    #[error("row {row} allows no choice of head {head}")]
+    #[error(
+        "row {row} (rows are a group's agents, replica after replica) allows no choice of head {head}: the \
+         action mask forbids each, or its logit is -inf"
+    )]
     NothingAllowed {
-        /// The row.
+        /// The row, counting the agents of a group replica after replica.
         row: usize,
         /// The head.
         head: usize,

@@ -150,6 +150,9 @@ fn step_tiles<E: Env, const DISCRETE: bool>(shard: &mut ShardRunner<E>) {
         if let (false, Some(column)) = (DISCRETE, &group.continuous) {
             tile.continuous[..n].copy_from_slice(column.rows(rows.clone()));
         }
+        if n < LANES {
+            fill_rest::<E, DISCRETE>(&mut tile, n);
+        }
         step_lanes::<E, DISCRETE>(shard, &mut tile, first);
         for (lanes, column) in tile.fields.iter().zip(&shard.fields) {
             column.bits_mut(rows.clone()).copy_from_slice(&lanes[..n]);
@@ -169,7 +172,27 @@ fn step_tiles<E: Env, const DISCRETE: bool>(shard: &mut ShardRunner<E>) {
     }
 }
 
-/// Lanes beyond the last replica hold an earlier chunk's numbers, or zeros; nobody reads them.
+/// Copies the last of `n` replicas to the lanes behind it, as bodies may rely on states that reset or step has
+/// made, and on actions within their spaces.
+#[inline(always)]
+fn fill_rest<E: Env, const DISCRETE: bool>(tile: &mut Tile, n: usize) {
+    let fields = tile.fields.iter_mut().take(E::State::FIELDS.len());
+    fields.for_each(|lanes| repeat(lanes, n - 1, n));
+    if DISCRETE {
+        repeat(&mut tile.discrete, n - 1, n);
+    } else {
+        repeat(&mut tile.continuous, n - 1, n);
+    }
+}
+
+/// Copies lane `from` to all lanes from `n` on.
+#[inline(always)]
+pub(crate) fn repeat<T: Copy>(lanes: &mut [T; LANES], from: usize, n: usize) {
+    let value = lanes[from];
+    lanes[n..].fill(value);
+}
+
+/// Nobody reads what lanes beyond the last replica do.
 #[inline(always)]
 fn step_lanes<E: Env, const DISCRETE: bool>(shard: &ShardRunner<E>, tile: &mut Tile, first: usize) {
     let env = &*shard.env;

@@ -45,8 +45,7 @@ impl<E: Env> CpuVecEnv<E> {
     /// Options out of range, a spec that contradicts itself, or too little memory.
     pub fn new(env: E, options: VecOptions) -> Result<Self> {
         options.check()?;
-        let spec = env.spec();
-        spec.validate()?;
+        let spec = EnvSpec::of(&env)?;
         let (plan, ids) = plan::plan(&env, &spec, &options)?;
         let mut store = plan.allocate()?;
         starts::fill_pool(&env, &options, store.edit(), &ids);

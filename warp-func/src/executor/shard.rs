@@ -93,7 +93,9 @@ impl<E: Env> ShardRunner<E> {
     /// The draws of one replica in this step.
     #[inline(always)]
     pub(super) fn draw(&self, replica: usize, purpose: Purpose) -> Draw {
-        Draw::new(self.seed, self.first_replica + replica as u32, self.run_step, purpose)
+        // Lanes behind the last replica have numbers, too, which may pass the end.
+        let number = self.first_replica.wrapping_add(replica as u32);
+        Draw::new(self.seed, number, self.run_step, purpose)
     }
 
     fn begin_state(&self, replica: usize) {
@@ -223,7 +225,8 @@ impl<E: Env> ShardRunner<E> {
             let over = self.terminated.row_mut(replica)[0];
             let alive = alive.rows(replica..replica + 1);
             for (left, alive) in left.row_mut(replica).iter_mut().zip(alive) {
-                *left &= over | (1 - *alive);
+                // As in CUDA, whatever a body has written.
+                *left &= over | 1u8.wrapping_sub(*alive);
             }
         }
     }

@@ -33,8 +33,8 @@ struct Array {
 
 // The arrays of one group.
 struct Columns {
-    Array<float> obs, final_obs, reward;
-    Array<unsigned char> mask, final_mask, alive;
+    Array<float> obs, final_obs, reward, episode_return;
+    Array<unsigned char> mask, final_mask, alive, left;
     Array<Word> action;
 };
 
@@ -59,8 +59,10 @@ static void make_arrays() {
         groups[g] = {Array<float>(obs),
                      Array<float>(obs),
                      Array<float>(group.agents),
+                     Array<float>(1),
                      Array<unsigned char>(group.agents * group.mask_width),
                      Array<unsigned char>(group.agents * group.mask_width),
+                     Array<unsigned char>(group.mortal ? group.agents : 0),
                      Array<unsigned char>(group.mortal ? group.agents : 0),
                      Array<Word>(group.agents * group.action_width)};
     }
@@ -129,7 +131,10 @@ static void reset_replica(const Env& env, int number) {
     if (leads()) {
         *episode_length.row(number) = 0;
         statistic.fill_row(number, 0.0f);
-        for (int g = 0; g < N_GROUPS; ++g) groups[g].alive.fill_row(number, 1);
+        for (Columns& group : groups) {
+            group.alive.fill_row(number, 1);
+            group.episode_return.fill_row(number, 0.0f);
+        }
     }
     Replica replica(number);
     WarpDraw draw = replica.draw(WARP_PURPOSE_RESET);
@@ -139,11 +144,22 @@ static void reset_replica(const Env& env, int number) {
     observe_replica(env, number);
 }
 
+// Adds the step's rewards to the episode's return, and turns "was alive before" into "left in this step".
+static void account(Columns& group, int number, bool over) {
+    // From -0 as Rust's sum: 0 + -0 would be 0.
+    float total = -0.0f;
+    for (int i = 0; i < group.reward.row_len; ++i) total += group.reward.row(number)[i];
+    *group.episode_return.row(number) += total;
+    for (int i = 0; i < group.left.row_len; ++i)
+        group.left.row(number)[i] &= (over ? 1 : 0) | (1 - group.alive.row(number)[i]);
+}
+
 // Sets the flags and keeps what the episode ended with.
 static void finish(int number, bool over) {
     Word length = *episode_length.row(number) += 1;
     bool at_limit = length >= WARP_TIME_LIMIT;
     if (WARP_LIMIT_TERMINATES) over = over || at_limit;
+    for (Columns& group : groups) account(group, number, over);
     *terminated.row(number) = over;
     *truncated.row(number) = !over && at_limit;
     if (!over && !at_limit) return;
@@ -160,7 +176,10 @@ static void step_replica(const Env& env, int number) {
     StepOut out;
     for (int g = 0; g < N_GROUPS; ++g) {
         Columns& group = groups[g];
-        if (leads()) group.reward.fill_row(number, 0.0f);
+        if (leads()) {
+            group.reward.fill_row(number, 0.0f);
+            group.left.copy_row(number, group.alive);
+        }
         actions.discrete[g] = GROUPS[g].continuous ? nullptr : (int*)group.action.row(number);
         actions.continuous[g] = GROUPS[g].continuous ? (float*)group.action.row(number) : nullptr;
         out.reward[g] = group.reward.row(number);
@@ -187,6 +206,8 @@ static void write_arrays() {
         group.final_mask.write();
         group.reward.write();
         group.alive.write();
+        group.left.write();
+        group.episode_return.write();
     }
     terminated.write();
     truncated.write();

@@ -99,13 +99,23 @@ fn forget_running(words: &mut [u32], cpu: &dyn VecEnv, id: warp_data::ArrayId) {
     }
 }
 
+/// What the program writes of each group, in its order.
+const KINDS: [&str; 8] = [
+    "obs",
+    "final_obs",
+    "action_mask",
+    "final_action_mask",
+    "reward",
+    "alive",
+    "agent_terminated",
+    "episode_return",
+];
+
 /// The names of the arrays that the program writes, in its order.
 fn written(blueprint: &Blueprint) -> Vec<String> {
     let mut names: Vec<String> = blueprint.fields.iter().map(|f| f.name.to_string()).collect();
     for group in &blueprint.spec.groups {
-        for what in ["obs", "final_obs", "action_mask", "final_action_mask", "reward", "alive"] {
-            names.push(format!("{what}.{}", group.name));
-        }
+        names.extend(KINDS.map(|kind| format!("{kind}.{}", group.name)));
     }
     let shared = ["terminated", "truncated", "episode_length", "statistic", "final_statistic"];
     names.extend(shared.map(String::from));
@@ -116,4 +126,30 @@ fn written(blueprint: &Blueprint) -> Vec<String> {
 /// What went wrong on the host, as this crate's error.
 fn failed(blueprint: &Blueprint, reason: impl std::fmt::Display) -> Error {
     Error::Host { env: blueprint.name.into(), reason: reason.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vec_env::ArrayIds;
+    use warp_core::{EnvSpec, LimitEnds, Space, TimeLimit};
+
+    #[test]
+    fn every_array_but_the_actions_is_compared() {
+        let limit = TimeLimit { steps: 9, ends: LimitEnds::Truncated };
+        let seen = Space::Dict(vec![
+            ("action_mask".into(), Space::boxed(0.0, 1.0, &[2])),
+            ("place".into(), Space::unbounded(1)),
+        ]);
+        let mut spec = EnvSpec::one_agent("toy", "one", seen, Space::Discrete { n: 2 }, limit);
+        spec.groups[0].mortal = true;
+        spec.statistics = vec!["score".into()];
+        spec.global_observation = Some(Space::unbounded(1));
+        let (plan, _) = ArrayIds::declare(&spec, 1, &[]).unwrap();
+        let blueprint = Blueprint { name: "toy", spec, fields: vec![], tables: vec![], body: None };
+        let written = written(&blueprint);
+        for (name, ..) in plan.entries() {
+            assert!(name.starts_with("action.") || written.contains(name), "{name}");
+        }
+    }
 }

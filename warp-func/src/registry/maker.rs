@@ -9,6 +9,7 @@ use crate::replicas::{ReplicaOptions, Replicas};
 use crate::vec_env::{ArrayIds, Start, VecEnv, VecOptions};
 use warp_core::toml::Table;
 use warp_core::{Config, EnvSpec};
+use warp_data::ArrayId;
 
 /// Makes a [`VecEnv`] of its own from a configuration; see [`Registry::with_maker`].
 ///
@@ -23,8 +24,8 @@ pub trait Maker: Send + Sync + 'static {
     /// A value out of range.
     fn spec(&self, config: &Self::Config) -> Result<EnvSpec>;
 
-    /// Replicas at the start of their first episodes, with the groups of [`Maker::spec`] and these
-    /// `options`; never asked for a reset pool.
+    /// Replicas at the start of their first episodes, with the spec of [`Maker::spec`], its arrays
+    /// ([`ArrayIds::declare`]) and these `options`; never asked for a reset pool.
     ///
     /// # Errors
     /// As [`Maker::spec`], options that it has no way to follow, or whatever else is in the way.
@@ -92,14 +93,14 @@ impl<M: Maker> Made<M> {
     /// Checks that `made` is what was described and asked for: trainers rely on its shapes.
     fn check(&self, made: &dyn VecEnv, spec: &EnvSpec, options: &VecOptions) -> Result<()> {
         let breaks = |reason: String| Err(Error::NonConforming { env: self.name.into(), reason });
-        if made.spec().groups != spec.groups {
-            return breaks("the simulator's groups differ from its maker's spec".into());
+        if let Some(part) = first_difference(made.spec(), spec) {
+            return breaks(format!("the simulator's {part} differ from its maker's spec"));
         }
         if made.options() != options {
             let (made, asked) = (made.options(), options);
             return breaks(format!("it was made with {made:?}, but {asked:?} was asked for"));
         }
-        Ok(())
+        wrong_array(made, spec, options.n_envs)?.map_or(Ok(()), breaks)
     }
 
     fn foreign<T>(&self) -> Result<T> {
@@ -166,6 +167,48 @@ impl<M: Maker> Kind for Made<M> {
     fn check(&self, _: &Table, _: u64) -> Result<()> {
         self.foreign()
     }
+}
+
+/// What differs between two specs, apart from their names.
+fn first_difference(a: &EnvSpec, b: &EnvSpec) -> Option<&'static str> {
+    let parts = [
+        ("groups", a.groups == b.groups),
+        ("time limit and what it counts as", a.time_limit == b.time_limit),
+        ("statistics", a.statistics == b.statistics),
+        ("global observations", a.global_observation == b.global_observation),
+    ];
+    parts.into_iter().find(|(_, same)| !same).map(|(part, _)| part)
+}
+
+/// The first array of `made` that differs from those of `n_envs` replicas of `spec`, in a sentence.
+fn wrong_array(made: &dyn VecEnv, spec: &EnvSpec, n_envs: usize) -> Result<Option<String>> {
+    let (plan, needed) = ArrayIds::declare(spec, n_envs, &[])?;
+    let needed_array = |id: ArrayId| {
+        let (_, dtype, shape) = &plan.entries()[id.index()];
+        format!("{dtype} {shape:?}")
+    };
+    let array = |id: ArrayId| made.store().arrays().nth(id.index());
+    let made_array = |id| array(id).map(|array| format!("{} {:?}", array.dtype(), array.shape()));
+    for ((kind, has), (_, needs)) in made.ids().kinds().into_iter().zip(needed.kinds()) {
+        for at in 0..has.len().max(needs.len()) {
+            let has = has.get(at).copied().flatten().and_then(made_array);
+            let needs = needs.get(at).copied().flatten().map(needed_array);
+            if has != needs {
+                let group = spec.groups.get(at).filter(|_| kind.ends_with('.'));
+                let group = group.map_or("", |group| &group.name);
+                let [has, needs] = [has, needs].map(|array| array.unwrap_or("missing".into()));
+                return Ok(Some(format!(
+                    "the simulator's array \"{kind}{group}\" is {has}, but has to be {needs}"
+                )));
+            }
+        }
+    }
+    let cut = |id: &&ArrayId| array(**id).and_then(|array| array.shape().first()) == Some(&n_envs);
+    let whole = made.ids().state.iter().find(|id| !cut(id));
+    Ok(whole.map(|id| {
+        let name = array(*id).map_or("", |array| array.name());
+        format!("the simulator's array \"{name}\" of its state has to have {n_envs} rows")
+    }))
 }
 
 /// Keys that an error names are keys of the environment.

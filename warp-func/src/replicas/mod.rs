@@ -81,8 +81,7 @@ impl Replicas {
     /// Options out of range, a spec that contradicts itself, or too little memory.
     pub fn new<E: Env>(env: E, options: ReplicaOptions) -> Result<Self> {
         options.check()?;
-        let spec = env.spec();
-        spec.validate()?;
+        let spec = EnvSpec::of(&env)?;
         let fields = fields(&env)?;
         let mover: MakeMover = Box::new(|spec, options, store, ids| {
             Arc::new(Runner::new(env, spec, options, store, ids))
@@ -238,7 +237,7 @@ impl Replicas {
                     "it is 0 (new), 1 (running) or 2 (ended)",
                 );
             }
-            // Of new ones, too: where several are stepped side by side, the body runs on all of them.
+            // Of new ones, too, which can be shown.
             // SAFETY: as in `step`; no reference into the state is held, which a view may write to.
             let fault = unsafe { self.mover.fault(*id as usize) };
             if let Some(Fault { field, value, reason }) = fault {

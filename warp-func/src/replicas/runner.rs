@@ -128,7 +128,7 @@ impl<E: Env> Runner<E> {
     ) -> Self {
         let fields = field_columns::<E::State>(store, &ids.state);
         let lone = spec.groups.len() == 1 && spec.groups[0].n_agents == 1;
-        let numbered = lone && env.number(&view::<E::State>(&fields, 0)).is_some();
+        let numbered = lone && is_numbered(&env, &fields);
         let chances = env.chances();
         let by_chance = chances.len() > 1;
         let layout = Layout { numbered, by_chance, auto_reset: options.auto_reset };
@@ -311,7 +311,9 @@ impl<E: Env> Runner<E> {
         for (left, alive) in out.agent_terminated.iter().zip(&self.alive) {
             if let (Some(left), Some(alive)) = (left, alive) {
                 let pairs = left.row_mut(row).iter_mut().zip(alive.row_mut(id));
-                pairs.for_each(|(left, alive)| *left &= u8::from(terminated) | (1 - *alive));
+                let over = u8::from(terminated);
+                // As in CUDA, whatever a body has written.
+                pairs.for_each(|(left, alive)| *left &= over | 1u8.wrapping_sub(*alive));
             }
         }
     }
@@ -379,6 +381,17 @@ impl<E: Env> Mover for Runner<E> {
         self.show_alive(id, out, row);
         self.observe(id, &out.now, row, self.certain());
     }
+}
+
+/// Whether what the agent sees is a number, asked of a state that reset has made; it is cleared again.
+fn is_numbered<E: Env>(env: &E, fields: &[FieldColumn]) -> bool {
+    let numbered = {
+        let mut state = view::<E::State>(fields, 0);
+        env.reset(&mut state, &mut Draw::new(0, 0, 0, Purpose::Reset));
+        env.number(&state).is_some()
+    };
+    fields.iter().for_each(|field| field.bits_mut(0..1).fill(0));
+    numbered
 }
 
 /// All of a part, compiled for each width of vectors.

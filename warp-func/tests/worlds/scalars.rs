@@ -145,3 +145,64 @@ impl GlideState {
         out.terminated = self.x.abs() > 1.5;
     }
 }
+
+warp_core::state! {
+    /// A clock.
+    pub(crate) struct ClockState { period: i32, time: i32 }
+}
+road!(
+    /// Strikes every few steps; relies on a period that reset has drawn, and on actions within their space.
+    Clock, "clock", ClockState, 2, Space::Discrete { n: 2 }
+);
+
+impl ClockState {
+    fn reset(&mut self, draw: &mut Draw) {
+        *self = ClockState { period: 1 + draw.below(3) as i32, time: 0 };
+    }
+    fn observe(&self, out: &mut [f32]) {
+        out.copy_from_slice(&[self.period as f32, (self.time % self.period) as f32]);
+    }
+    fn step(&mut self, actions: &Actions<'_>, _: &mut Draw, out: &mut StepOut<'_>) {
+        self.time += 1;
+        let strikes = self.time % self.period == 0;
+        out.reward[0][0] =
+            [0.0, 1.0][actions.discrete[0][0] as usize] * f32::from(u8::from(strikes));
+        out.terminated = self.time > 4 * self.period;
+    }
+}
+
+/// A cart that declares another width of its observation, which is 2.
+pub(crate) struct Misjudged<const WIDTH: usize>(Cart);
+
+impl<const WIDTH: usize> Env for Misjudged<WIDTH> {
+    const NAME: &'static str = "misjudged";
+    const OBSERVATION_WIDTH: usize = WIDTH;
+    type Config = RoadConfig;
+    type Params = RoadParams;
+    type State = CartState;
+
+    fn new(config: &RoadConfig) -> Result<Self> {
+        Ok(Self(Cart::new(config)?))
+    }
+    fn spec(&self) -> EnvSpec {
+        EnvSpec { name: Self::NAME.into(), ..self.0.spec() }
+    }
+    fn params(&self) -> &RoadParams {
+        self.0.params()
+    }
+    fn reset(&self, state: &mut CartState, draw: &mut Draw) {
+        self.0.reset(state, draw);
+    }
+    fn observe(&self, state: &CartState, out: &mut Observation<'_>) {
+        self.0.observe(state, out);
+    }
+    fn step(
+        &self,
+        state: &mut CartState,
+        actions: &Actions<'_>,
+        draw: &mut Draw,
+        out: &mut StepOut<'_>,
+    ) {
+        self.0.step(state, actions, draw, out);
+    }
+}
