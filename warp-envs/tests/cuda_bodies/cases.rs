@@ -63,7 +63,11 @@ pub(crate) fn of(env: &str) -> Vec<Case> {
             ("near", "final_state = [0, 1, 4, 0, 4, 4]\nepisode_length = 30"),
             ("anywhere", "exploring_starts = 0.7\nepisode_length = 40"),
         ],
-        "covid19" => &[("other_keys", COVID19), ("logarithm", "economic_reward_crra_eta = 1")],
+        "covid19" => &[
+            ("other_keys", COVID19),
+            ("logarithm", "economic_reward_crra_eta = 1"),
+            ("near_one", "economic_reward_crra_eta = 1.01"),
+        ],
         "pendulum" => &[("warpdrive", "preset = \"warpdrive\"")],
         "rice_n" => &[
             ("negotiation", "negotiation_on = true"),
