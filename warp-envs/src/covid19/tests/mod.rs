@@ -216,6 +216,19 @@ fn vaccine_comes_in_deliveries_and_is_counted_down() {
 }
 
 #[test]
+fn deliveries_are_rounded_from_left_to_right() {
+    let delivered = |interval: u32, doses: u32| {
+        let keys = [("delivery_interval", interval), ("daily_vaccines_per_million_people", doses)];
+        let text: String = keys.map(|(key, value)| format!("{key} = {value}\n")).concat();
+        make(&text).env().tables.vaccines_per_delivery.clone()
+    };
+    // floor(25 * 8,882,190 / 1e6 * 4000) and two more, which another order makes smaller by a dose.
+    assert_eq!(delivered(25, 4000)[30], 888_219);
+    assert_eq!(delivered(40, 4250)[35], 1_987_147);
+    assert_eq!(delivered(40, 5000)[12], 357_413);
+}
+
+#[test]
 fn money_is_worth_what_the_formula_says_for_every_eta() {
     let plain = |eta: f64, x: f64| {
         let y = (365.0 * x).clamp(0.1, 3.0);
