@@ -77,6 +77,7 @@ pub(crate) fn of(env: &str) -> Vec<Case> {
             ("partial", "use_full_observation = false\nnum_taggers = 4\ngrid_length = 6"),
             ("crowd", "use_full_observation = false\nnum_taggers = 70\ngrid_length = 300"),
             ("original", "placement = \"original\"\nnum_taggers = 5\nepisode_length = 50"),
+            ("original_pool", "placement = \"original_pool\"\nnum_taggers = 5\ngrid_length = 7"),
         ],
         "tag_continuous" => &[
             (
