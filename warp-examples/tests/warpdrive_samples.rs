@@ -67,7 +67,7 @@ fn tag_gridworld_is_as_it_was() {
         assert_eq!(config.spec.groups[0].observation_width(), 21);
         assert_eq!(config.env["grid_length"].as_integer(), Some(100));
         assert_eq!(config.env["tag_penalty_for_runner"].as_float(), Some(5.0));
-        let placed = if rows.is_none() { "original" } else { "random" };
+        let placed = if rows.is_none() { "original" } else { "original_pool" };
         assert_eq!(config.env["placement"].as_str(), Some(placed));
     }
 }

@@ -8,7 +8,7 @@
 mod run_configs;
 
 use proptest::prelude::*;
-use run_configs::{path, read, refused, text};
+use run_configs::{changed, path, read, refused, text};
 use warp_examples::settings;
 
 #[test]
@@ -112,11 +112,29 @@ fn ddpg_is_read_with_its_noise_and_rates() {
     assert_eq!((config.run.num_envs, config.run.num_steps), (10_000, 5));
     assert_eq!((config.algorithm().as_str(), keys.train_freq, keys.n_step), ("ddpg", 5, 5));
     assert_eq!((keys.batch_size, keys.tau, keys.max_grad_norm.at(0)), (50_000, 0.05, 3.0));
-    assert_eq!((keys.noise_damping, keys.noise_std.at(0)), (0.15, 0.2));
+    // The original's 0.2 is a torque, of which a half-range here is 2.
+    assert_eq!((keys.noise_damping, keys.noise_std.at(0)), (0.15, 0.1));
     let critic = keys.critic_learning_rate.as_ref().unwrap();
     let after = 4_000_000_000;
     assert_eq!((keys.learning_rate.at(0), critic.at(0)), (1e-3, 1e-4));
     assert_eq!((keys.learning_rate.at(after), critic.at(after)), (5e-4, 5e-5));
+}
+
+#[test]
+fn noise_of_the_original_is_in_units_of_actions() {
+    let std = |name: &str, from: &str, to: &str| {
+        let config = read(&changed(name, &[(from, to)])).unwrap();
+        let std = &config.policies[0].config.noise_std;
+        [std.at(0), std.at(1_000_000_000)]
+    };
+    // Torques within -2 to 2, pushes within -1 to 1.
+    let scale = ("scale: 1.0", "scale: 3.0");
+    assert_eq!(std("single_pendulum", scale.0, scale.1), [0.2 * 3.0 / 2.0; 2]);
+    assert_eq!(std("single_continuous_mountain_car", scale.0, scale.1), [1.5; 2]);
+    // A schedule is divided at all of its points, and so is the original's default, 0.2.
+    let schedule = "stddev: [[0, 0.5], [1000000000, 0.25]]";
+    assert_eq!(std("single_pendulum", "stddev: 0.2", schedule), [0.25, 0.125]);
+    assert_eq!(std("single_pendulum", "stddev: 0.2", "stddev: ~"), [0.1; 2]);
 }
 
 #[test]

@@ -176,7 +176,8 @@ fn fitted_tables(config: &Covid19Config, fitted: &Fitted, worker_production: f32
     );
     let span = |min: &[f64], max: &[f64]| f32s(min.iter().zip(max).map(|(a, b)| b - a + TINY));
     let [interval, doses] = [config.delivery_interval, config.daily_vaccines_per_million_people];
-    let delivery = |n: &f64| (f64::from(interval) * (n / 1e6) * f64::from(doses)).floor() as i32;
+    // Rounded in this order.
+    let delivery = |n: &f64| (f64::from(interval) * n / 1e6 * f64::from(doses)).floor() as i32;
     let health_factor = config.health_priority_scaling_agents;
     Tables {
         inverse_population: f32s(population.iter().map(|n| 1.0 / n)),

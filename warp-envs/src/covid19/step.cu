@@ -16,6 +16,8 @@ static constexpr float YEAR = 365.0f; // Days of a year.
 // The value of money is flat below and above these parts of what is usual.
 static constexpr float LEAST = 0.1f;
 static constexpr float MOST = 3.0f;
+// Below it money's value is a series, whose rest is less than f32 resolves.
+static constexpr float SMALL_POWER = 0.0625f;
 static constexpr float LINEAR = 20.0f; // Above it ln(1 + e^x) is x.
 static constexpr float TINY = 1e-10f; // Keeps a quotient by the susceptible finite.
 
@@ -210,8 +212,19 @@ __device__ inline float value_of(const Params& params, float income) {
     y = y < LEAST ? LEAST : y;
     y = y > MOST ? MOST : y;
     float power = params.crra_power;
-    float utility = power == -1.0f ? 1.0f - 1.0f / y : power == 0.0f ? warp_ln(y) :
-        (warp_exp(power * warp_ln(y)) - 1.0f) / power;
+    // Here the difference below would cancel.
+    float utility;
+    if (power == -1.0f) {
+        utility = 1.0f - 1.0f / y;
+    } else if (fabsf(power) < SMALL_POWER) {
+        float log = warp_ln(y);
+        float z = power * log;
+        utility = log *
+            (1.0f + z *
+             (1.0f / 2.0f + z * (1.0f / 6.0f + z * (1.0f / 24.0f + z * (1.0f / 120.0f)))));
+    } else {
+        utility = (warp_exp(power * warp_ln(y)) - 1.0f) / power;
+    }
     return (1.0f + utility) / YEAR;
 }
 

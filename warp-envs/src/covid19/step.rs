@@ -15,6 +15,8 @@ const YEAR: f32 = 365.0;
 /// The value of money is flat below and above these parts of what is usual.
 const LEAST: f32 = 0.1;
 const MOST: f32 = 3.0;
+/// Below it money's value is a series, whose rest is less than f32 resolves.
+const SMALL_POWER: f32 = 0.0625;
 /// Above it ln(1 + e^x) is x.
 const LINEAR: f32 = 20.0;
 /// Keeps a quotient by the susceptible finite.
@@ -311,8 +313,11 @@ pub(super) fn value_of(params: &Covid19Params, income: f32) -> f32 {
     let power = params.crra_power;
     let utility = if power == -1.0 {
         1.0 - 1.0 / y
-    } else if power == 0.0 {
-        math::ln(y)
+    } else if power.abs() < SMALL_POWER {
+        // Here the difference below would cancel.
+        let log = math::ln(y);
+        let z = power * log;
+        log * (1.0 + z * (1.0 / 2.0 + z * (1.0 / 6.0 + z * (1.0 / 24.0 + z * (1.0 / 120.0)))))
     } else {
         (math::exp(power * math::ln(y)) - 1.0) / power
     };

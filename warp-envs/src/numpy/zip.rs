@@ -17,6 +17,8 @@ const END_SIZE: usize = 22;
 const ENTRY: &[u8] = b"PK\x01\x02";
 /// Size of an entry without its name, extra fields and comment.
 const ENTRY_SIZE: usize = 46;
+/// Marks the extra field of an entry that has its sizes and place with 64 bits; NumPy writes it from 2 GiB on.
+const WIDE: u16 = 1;
 /// Marks the header before a member's bytes.
 const LOCAL: &[u8] = b"PK\x03\x04";
 /// Size of that header without its name and extra fields.
@@ -121,7 +123,10 @@ fn entry(archive: &[u8], at: usize) -> Result<(Entry, usize)> {
     let (name_len, extra_len, comment_len) = (short(28)?, short(30)?, short(32)?);
     let name = slice(archive, at + ENTRY_SIZE, name_len)?;
     let name = String::from_utf8_lossy(name).into_owned();
-    let (packed, size, start) = (long(20)?, long(24)?, long(42)?);
+    let extra = slice(archive, at + ENTRY_SIZE + name_len, extra_len)?;
+    let numbers = [long(24)?, long(20)?, long(42)?];
+    let [size, packed, local] =
+        wide(numbers, extra).map_err(|e| unfit!("member \"{name}\": {e}"))?;
     if method != 0 {
         bail!(
             "member \"{name}\" is compressed (method {method}): write the file with numpy.savez, \
@@ -129,19 +134,41 @@ fn entry(archive: &[u8], at: usize) -> Result<(Entry, usize)> {
         );
     }
     ensure!(flags & 1 == 0, "member \"{name}\" is encrypted");
-    ensure!(
-        ![packed, size, start].contains(&u32::MAX),
-        "member \"{name}\" is larger than 4 GiB, which is not supported"
-    );
     ensure!(packed == size, "member \"{name}\" is stored in {packed} bytes but has {size}");
-    let local = start as usize;
     ensure!(slice(archive, local, 4)? == LOCAL, "member \"{name}\" does not begin at byte {local}");
     let skipped =
         usize::from(u16_at(archive, local + 26)?) + usize::from(u16_at(archive, local + 28)?);
     let begin = local + LOCAL_SIZE + skipped;
-    let end = begin + slice(archive, begin, size as usize)?.len();
+    let end = begin + slice(archive, begin, size)?.len();
     let entry = Entry { name, place: local..end, begin, crc32: long(16)? };
     Ok((entry, at + ENTRY_SIZE + name_len + extra_len + comment_len))
+}
+
+/// `numbers`, but for those that are all ones the next number of the extra field with 64 bits each.
+fn wide(numbers: [u32; 3], mut extra: &[u8]) -> Result<[usize; 3]> {
+    let mut field: &[u8] = &[];
+    while extra.len() >= 4 {
+        let [id, len] = [u16_at(extra, 0)?, u16_at(extra, 2)?];
+        if id == WIDE {
+            field = slice(extra, 4, usize::from(len))?;
+            break;
+        }
+        extra = extra.get(4 + usize::from(len)..).unwrap_or_default();
+    }
+    let mut widened = [0; 3];
+    for (widened, number) in widened.iter_mut().zip(numbers) {
+        *widened = number as usize;
+        if number == u32::MAX {
+            let (first, rest) = field
+                .split_first_chunk()
+                .ok_or_else(|| unfit!("its size or place needs 64 bits, which are missing"))?;
+            let number = u64::from_le_bytes(*first);
+            *widened =
+                usize::try_from(number).map_err(|_| unfit!("{number} bytes are too many"))?;
+            field = rest;
+        }
+    }
+    Ok(widened)
 }
 
 fn slice(bytes: &[u8], at: usize, len: usize) -> Result<&[u8]> {
@@ -250,6 +277,40 @@ mod tests {
         let longer = 110_u32.to_le_bytes();
         let reached = changed(at[1] + 20, &[longer, longer].concat());
         assert!(reached.contains("\"b\" runs past byte"), "{reached}");
+    }
+
+    /// An archive of one member, with size and place in the 64 bits that `extra` holds.
+    fn widened(extra: &[u8]) -> Vec<u8> {
+        let mut bytes = archive(&[("a".to_string(), vec![7; 100])]).unwrap();
+        let at = list(&bytes)[0];
+        for offset in [20, 24, 42] {
+            bytes[at + offset..at + offset + 4].fill(0xFF);
+        }
+        bytes[at + 30..at + 32].copy_from_slice(&(extra.len() as u16).to_le_bytes());
+        let behind_the_name = at + ENTRY_SIZE + 1;
+        bytes.splice(behind_the_name..behind_the_name, extra.iter().copied());
+        bytes
+    }
+
+    #[test]
+    fn sizes_and_places_of_64_bits_are_read() {
+        // Behind a field of another kind.
+        let other = [9, 0, 2, 0, 1, 1];
+        let field = |numbers: &[u64]| {
+            let numbers =
+                numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<_>>();
+            [&other[..], &[1, 0, numbers.len() as u8, 0], &numbers].concat()
+        };
+        let bytes = widened(&field(&[100, 100, 0]));
+        assert_eq!(members(&bytes).unwrap()[0].bytes, [7; 100]);
+        let refused = |extra: &[u8]| members(&widened(extra)).unwrap_err().to_string();
+        let missing = "member \"a\": its size or place needs 64 bits, which are missing";
+        assert_eq!(refused(&[]), missing);
+        assert_eq!(refused(&other), missing);
+        assert_eq!(refused(&field(&[100, 100])), missing);
+        assert!(refused(&field(&[u64::MAX, u64::MAX, 0])).contains("the archive is truncated"));
+        assert!(refused(&field(&[1 << 40, 1 << 40, 0])).contains("the archive is truncated"));
+        assert!(refused(&[1, 0, 99, 0, 1]).contains("truncated"));
     }
 
     #[test]

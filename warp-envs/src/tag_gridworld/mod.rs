@@ -29,7 +29,8 @@
 //! **Statistic**: `tags`, 1 if the runner was caught, else 0.
 //!
 //! **Deviation**: starts are drawn afresh by default, where the original has one start for all
-//! replicas and episodes (here `placement = "original"`).
+//! replicas and episodes (here `placement = "original"`), and its class with a pool five for each axis, whose
+//! distribution `placement = "original_pool"` has.
 
 mod step;
 
@@ -48,6 +49,12 @@ const MAX_REWARD: f32 = 1e9;
 const TAGGER: usize = 0;
 /// Number of the runner's group.
 const RUNNER: usize = 1;
+/// Starts are drawn from all cells.
+const ANYWHERE: i32 = 0;
+/// Starts are the tables `start_x` and `start_y`.
+const FIXED: i32 = 1;
+/// Taggers start in cells off the edge, the runner at (0, 0).
+const INNER: i32 = 2;
 
 warp_core::choices! {
     /// Where agents start.
@@ -56,6 +63,8 @@ warp_core::choices! {
         Random = "random",
         /// Taggers in the middle, the runner in the corner (0, 0).
         Original = "original",
+        /// Taggers in random cells off the edge, the runner in the corner (0, 0).
+        OriginalPool = "original_pool",
     }
 }
 
@@ -69,7 +78,8 @@ warp_core::config! {
         /// Maximum number of steps in an episode.
         pub episode_length: u32 = 100,
         /// Where agents start: "random" chooses random cells, where no tagger starts on the runner's; "original" puts
-        /// all taggers into the middle and the runner at (0, 0).
+        /// all taggers into the middle and the runner at (0, 0); "original_pool" chooses random cells off the edge for
+        /// taggers, with coordinates from 1 to grid_length - 1, and puts the runner at (0, 0).
         pub placement: Placement = Placement::Random,
         /// Start x of every agent, the runner last; overrides placement. Unset: see placement.
         pub starting_location_x: Option<Vec<i32>> = None,
@@ -97,8 +107,8 @@ warp_core::params! {
         grid_length: i32,
         /// Steps in an episode.
         episode_length: i32,
-        /// 1: starts are the tables `start_x` and `start_y`; 0: they are drawn.
-        fixed_start: i32,
+        /// Where agents start: `ANYWHERE`, `FIXED` or `INNER`.
+        starts: i32,
         /// 1: agents see everyone; 0: themselves and one other.
         use_full_observation: i32,
         /// What a move off the grid costs.
@@ -189,11 +199,18 @@ impl Env for TagGridworld {
         }
         let start_x = start(config, "starting_location_x", x.as_ref())?;
         let start_y = start(config, "starting_location_y", y.as_ref())?;
+        if start_x.is_none() && config.placement == Placement::OriginalPool {
+            in_range("grid_length", config.grid_length, 2, MAX_GRID_LENGTH)?;
+        }
         let params = TagGridworldParams {
             n_taggers: config.num_taggers as i32,
             grid_length: config.grid_length as i32,
             episode_length: config.episode_length as i32,
-            fixed_start: i32::from(start_x.is_some()),
+            starts: match config.placement {
+                _ if start_x.is_some() => FIXED,
+                Placement::OriginalPool => INNER,
+                Placement::Random | Placement::Original => ANYWHERE,
+            },
             use_full_observation: i32::from(config.use_full_observation),
             wall_hit_penalty: config.wall_hit_penalty,
             tag_reward_for_tagger: config.tag_reward_for_tagger,

@@ -3,6 +3,8 @@
 
 static constexpr unsigned int TAGGER = 0u; // Number of the group of taggers.
 static constexpr unsigned int RUNNER = 1u; // Number of the runner's group.
+static constexpr int FIXED = 1; // Starts are the tables `start_x` and `start_y`.
+static constexpr int INNER = 2; // Taggers start in cells off the edge, the runner at (0, 0).
 static constexpr unsigned int PARTIAL = 6u; // Numbers of an agent's row in a partial observation.
 static constexpr unsigned int NUMBER_BITS = 20u; // Bits for an agent's number below a distance.
 
@@ -20,10 +22,21 @@ __device__ inline void reset(const Env& env, State& state, WarpDraw& draw) {
     if (warp_first() == 0) {
         *state.timestep = 0;
     }
-    if (env.params.fixed_start == 1) {
+    if (env.params.starts == FIXED) {
         for (unsigned int agent = warp_first(); agent < n; agent += warp_stride()) {
             state.loc_x[agent] = env.start_x[agent];
             state.loc_y[agent] = env.start_y[agent];
+        }
+        return;
+    }
+    if (env.params.starts == INNER) {
+        unsigned int side = (unsigned int)env.params.grid_length - 1u;
+        for (unsigned int agent = warp_first(); agent < n; agent += warp_stride()) {
+            WarpDraw own = warp_draw_agent(&draw, agent);
+            unsigned int cell = warp_draw_below(&own, side * side);
+            bool is_runner = agent == n - 1u;
+            state.loc_x[agent] = is_runner ? 0 : 1 + (int)(cell % side);
+            state.loc_y[agent] = is_runner ? 0 : 1 + (int)(cell / side);
         }
         return;
     }

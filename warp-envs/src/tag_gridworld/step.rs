@@ -1,6 +1,6 @@
 //! Tag on a grid: the body, from which `step.cu` is made.
 
-use super::{RUNNER, TAGGER, TagGridworld, TagGridworldParams, TagGridworldState};
+use super::{FIXED, INNER, RUNNER, TAGGER, TagGridworld, TagGridworldParams, TagGridworldState};
 use warp_core::{Actions, Draw, Observation, StepOut, team};
 
 /// Numbers of an agent's row in a partial observation.
@@ -14,10 +14,20 @@ const NUMBER_BITS: u32 = 20;
 pub(super) fn reset(env: &TagGridworld, state: &mut TagGridworldState<'_>, draw: &mut Draw) {
     let n = state.loc_x.len();
     team::once(|| *state.timestep = 0);
-    if env.params.fixed_start == 1 {
+    if env.params.starts == FIXED {
         for agent in team::each(n) {
             state.loc_x[agent] = env.tables.start_x[agent];
             state.loc_y[agent] = env.tables.start_y[agent];
+        }
+        return;
+    }
+    if env.params.starts == INNER {
+        let side = env.params.grid_length as u32 - 1;
+        for agent in team::each(n) {
+            let cell = draw.agent(agent as u32).below(side * side);
+            let is_runner = agent == n - 1;
+            state.loc_x[agent] = if is_runner { 0 } else { 1 + (cell % side) as i32 };
+            state.loc_y[agent] = if is_runner { 0 } else { 1 + (cell / side) as i32 };
         }
         return;
     }

@@ -63,7 +63,11 @@ pub(crate) fn of(env: &str) -> Vec<Case> {
             ("near", "final_state = [0, 1, 4, 0, 4, 4]\nepisode_length = 30"),
             ("anywhere", "exploring_starts = 0.7\nepisode_length = 40"),
         ],
-        "covid19" => &[("other_keys", COVID19), ("logarithm", "economic_reward_crra_eta = 1")],
+        "covid19" => &[
+            ("other_keys", COVID19),
+            ("logarithm", "economic_reward_crra_eta = 1"),
+            ("near_one", "economic_reward_crra_eta = 1.01"),
+        ],
         "pendulum" => &[("warpdrive", "preset = \"warpdrive\"")],
         "rice_n" => &[
             ("negotiation", "negotiation_on = true"),
@@ -73,6 +77,7 @@ pub(crate) fn of(env: &str) -> Vec<Case> {
             ("partial", "use_full_observation = false\nnum_taggers = 4\ngrid_length = 6"),
             ("crowd", "use_full_observation = false\nnum_taggers = 70\ngrid_length = 300"),
             ("original", "placement = \"original\"\nnum_taggers = 5\nepisode_length = 50"),
+            ("original_pool", "placement = \"original_pool\"\nnum_taggers = 5\ngrid_length = 7"),
         ],
         "tag_continuous" => &[
             (

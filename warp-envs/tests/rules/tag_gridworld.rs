@@ -41,6 +41,7 @@ fn keeps_the_contract() {
         "use_full_observation = false",
         "num_taggers = 1\ngrid_length = 1\nepisode_length = 3",
         "num_taggers = 33\ngrid_length = 30\nplacement = \"original\"",
+        "num_taggers = 3\ngrid_length = 2\nplacement = \"original_pool\"",
         "num_taggers = 2\nstarting_location_x = [1, 2, 3]\nstarting_location_y = [9, 9, 0]",
     ] {
         registry().get("tag_gridworld").unwrap().check(&text.parse().unwrap(), 7).unwrap();
@@ -132,6 +133,30 @@ fn starts_are_even_and_never_a_catch() {
 }
 
 #[test]
+fn a_pools_taggers_start_evenly_off_the_edge_and_the_runner_in_the_corner() {
+    let text = "num_taggers = 2\ngrid_length = 4\nplacement = \"original_pool\"";
+    let config = TagGridworldConfig::from_table(&text.parse().unwrap()).unwrap();
+    let mut counts = [[0; 9]; 2];
+    let mut alike = 0;
+    for replica in 0..9_000 {
+        let env = TagGridworld::new(&config).unwrap();
+        let (x, y) = places(&mut Single::replica(env, 3, replica).unwrap());
+        assert_eq!((x[2], y[2]), (0, 0));
+        for (agent, counts) in counts.iter_mut().enumerate() {
+            assert!((1..=3).contains(&x[agent]) && (1..=3).contains(&y[agent]), "{x:?} {y:?}");
+            counts[(x[agent] - 1 + 3 * (y[agent] - 1)) as usize] += 1;
+        }
+        alike += i32::from((x[0], y[0]) == (x[1], y[1]));
+    }
+    let even = |count: &i32| (count - 1000).abs() < 150;
+    assert!(counts.iter().flatten().chain([&alike]).all(even), "{counts:?} {alike}");
+    // Places that are given override it.
+    let start = "starting_location_x = [1, 0, 3]\nstarting_location_y = [0, 4, 2]";
+    let mut given = make(&format!("{text}\n{start}"));
+    assert_eq!(places(&mut given), (vec![1, 0, 3], vec![0, 4, 2]));
+}
+
+#[test]
 fn bad_values_are_refused_in_a_sentence() {
     let refused = |text: &str| {
         let config = TagGridworldConfig::from_table(&text.parse().unwrap());
@@ -143,6 +168,8 @@ fn bad_values_are_refused_in_a_sentence() {
     assert!(refused("episode_length = 0").starts_with("episode_length = 0: "));
     assert!(refused("wall_hit_penalty = -1").starts_with("wall_hit_penalty = -1: "));
     assert!(refused("placement = \"corner\"").contains("one of \"random\", \"original\""));
+    let no_inside = refused("grid_length = 1\nplacement = \"original_pool\"");
+    assert!(no_inside.starts_with("grid_length = 1: must lie between 2 and"), "{no_inside}");
     let one_axis = refused("num_taggers = 1\nstarting_location_x = [1, 2]");
     assert!(one_axis.starts_with("starting_location_y = unset: is needed"));
     let short = "num_taggers = 2\nstarting_location_x = [1, 2]\nstarting_location_y = [1, 2]";

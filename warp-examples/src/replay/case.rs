@@ -8,13 +8,24 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use toml::Table;
 use warp_data::file;
+use warp_func::Registry;
 use warp_train::digest;
 
 /// The `env` under which the five environments of classic control are recorded together.
 const CLASSIC_CONTROL: &str = "classic_control";
 /// Constructor arguments of the original that mean nothing here: `seed` explains row 0, which is
-/// loaded.
-const MEANINGLESS: [&str; 2] = ["seed", "env_backend"];
+/// loaded; those of covid19 from `flatten_observations` on say how numbers are packed for its actors.
+const MEANINGLESS: [&str; 7] = [
+    "seed",
+    "env_backend",
+    "flatten_observations",
+    "flatten_masks",
+    "multi_action_mode_agents",
+    "multi_action_mode_planner",
+    "collate_agent_step_and_reset_data",
+];
+/// An environment, and an array that only recordings of it have.
+const TELLING: (&str, &str) = ("covid19", "initial_delta_stringency");
 
 /// A recorded case whose digest and shapes agree with its description.
 #[derive(Debug, Clone)]
@@ -41,8 +52,9 @@ pub(super) struct Case {
 }
 
 impl Case {
-    /// Opens `path` and the `.json` beside it; either may be named.
-    pub(super) fn open(path: &Path) -> Result<Case> {
+    /// Opens `path` and the `.json` beside it; either may be named. Its environment must be in `registry`, if
+    /// one is given.
+    pub(super) fn open(path: &Path, registry: Option<&Registry>) -> Result<Case> {
         let is_json = path.extension().is_some_and(|extension| extension == "json");
         let path = &if is_json { path.with_extension("npz") } else { path.to_path_buf() };
         let shown = path.display().to_string();
@@ -60,12 +72,29 @@ impl Case {
         let described = described.as_object().cloned();
         let described =
             described.ok_or_else(|| anyhow!("{} contains no JSON object", beside.display()))?;
+        let cannot = |e: anyhow::Error| anyhow!("{shown} cannot be replayed: {e}");
+        let mut case = Case::describe(path, &described).map_err(cannot)?;
+        // First of all, since nothing else matters for an environment that does not exist.
+        let named = described.contains_key("env");
+        let known = || registry.map_or(Ok(()), |registry| registry.get(&case.env).map(|_| ()));
+        if named {
+            known().map_err(|e| cannot(e.into()))?;
+        }
         check_digest(&described, &bytes).map_err(|e| anyhow!("{shown} is refused: {e}"))?;
-        let build = || Case::build(path, &described, &bytes);
-        build().map_err(|e| anyhow!("{shown} cannot be replayed: {e}"))
+        case.arrays = read_npz(&bytes).map_err(|e| cannot(e.into()))?;
+        check_shapes(&described, &case.arrays).map_err(cannot)?;
+        if !named && case.find(TELLING.1).is_some() {
+            case.env = TELLING.0.into();
+        } else if !named && known().is_err() {
+            let reason =
+                "its .json has no key \"env\", and its folder is not called as an environment";
+            return Err(cannot(anyhow!("{reason}, but \"{}\"", case.env)));
+        }
+        Ok(case)
     }
 
-    fn build(path: &Path, described: &Map<String, Value>, bytes: &[u8]) -> Result<Case> {
+    /// What the description says, without the arrays.
+    fn describe(path: &Path, described: &Map<String, Value>) -> Result<Case> {
         let file = path.display().to_string();
         let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
         let text = |key: &str| match described.get(key) {
@@ -97,10 +126,8 @@ impl Case {
             true => toy_text::environment(described, config)?,
             false => (catalysis::environment(env, &config), config),
         };
-        let arrays = read_npz(bytes)?;
-        check_shapes(described, &arrays)?;
         let (name, env) = (name.into(), env.into());
-        let (described, data) = (described.clone(), None);
+        let (described, data, arrays) = (described.clone(), None, BTreeMap::new());
         Ok(Case { file, name, env, classic, toy_text, config, steps, described, data, arrays })
     }
 
@@ -216,3 +243,6 @@ fn to_toml(key: &str, value: &Value) -> Result<toml::Value> {
         }
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -89,7 +89,7 @@ pub fn run_to(
 /// # Errors
 /// As [`run`], as far as the file and its description go.
 pub fn environment_of(file: &Path) -> Result<String> {
-    Ok(Case::open(file)?.env)
+    Ok(Case::open(file, None)?.env)
 }
 
 fn replay(registry: &Registry, file: &Path, data: Option<&Path>) -> Result<FileReport> {
@@ -97,7 +97,7 @@ fn replay(registry: &Registry, file: &Path, data: Option<&Path>) -> Result<FileR
         return Ok(report);
     }
     let data = data.map(Path::to_path_buf);
-    let mut case = Case::open(file)?;
+    let mut case = Case::open(file, Some(registry))?;
     case.data = data;
     let arrays = replay_case(registry, &case);
     let arrays = arrays.map_err(|e| anyhow!("{} cannot be replayed: {e}", case.file))?;

@@ -3,7 +3,7 @@
 use super::section::Section;
 use anyhow::{Result, bail};
 use warp_core::toml::{Table, Value};
-use warp_core::{ConfigValue, EnvSpec};
+use warp_core::{ConfigValue, EnvSpec, GroupSpec, Space};
 use warp_train::Schedule;
 
 /// The tag of a policy that acts for everyone.
@@ -61,6 +61,25 @@ fn groups(section: &Section<'_>, tag: &str, spec: &EnvSpec) -> Result<Value> {
 /// Whether a policy's keys say that it learns by DDPG.
 pub(super) fn is_ddpg(keys: &Table) -> bool {
     keys.get("algorithm").and_then(Value::as_str) == Some(DDPG)
+}
+
+/// The half-ranges of actions that policies of DDPG choose, each once; none of unbounded ones, which DDPG
+/// refuses.
+pub(super) fn half_ranges(shared: &Table, policies: &Table, spec: &EnvSpec) -> Vec<f64> {
+    let explores = |keys: &&Table| is_ddpg(shared) || is_ddpg(keys);
+    let named = |keys: &Table| keys.get("groups").and_then(Value::as_array).cloned();
+    let groups = policies.values().filter_map(Value::as_table).filter(explores).filter_map(named);
+    let groups: Vec<Value> = groups.flatten().collect();
+    let acts = |group: &&GroupSpec| groups.iter().any(|name| name.as_str() == Some(&group.name));
+    let mut found = Vec::new();
+    for group in spec.groups.iter().filter(acts) {
+        let Space::Box { low, high, .. } = &group.action else { continue };
+        let half = |(low, high): (&f32, &f32)| (f64::from(*high) - f64::from(*low)) / 2.0;
+        found.extend(low.iter().zip(high).map(half).filter(|half| half.is_finite() && *half > 0.0));
+    }
+    found.sort_by(f64::total_cmp);
+    found.dedup();
+    found
 }
 
 fn translate(mut section: Section<'_>, without_effect: &mut Vec<String>) -> Result<Table> {
@@ -199,7 +218,8 @@ fn ddpg_weights(model: &mut Section<'_>) -> Result<Option<String>> {
     Ok((!actor.is_empty()).then_some(actor))
 }
 
-/// A part's layers. What scales an actor's actions to their bounds follows from the environment here.
+/// A part's layers. What scales an actor's actions to their bounds follows from the environment here; the
+/// original's scales the mean alone, not the noise.
 fn layers(part: &mut Section<'_>, kind: &str, without_effect: &mut Vec<String>) -> Result<Table> {
     if let Some(other) = part.get::<String>("type")?.filter(|other| other != kind) {
         bail!(part.invalid("type", &format!("{other} is not a network of DDPG: use {kind}")));

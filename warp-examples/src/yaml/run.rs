@@ -49,7 +49,8 @@ pub(super) fn translate(root: &Node, registry: &Registry) -> Result<Translated> 
     let (mut shared, policies) = policy::policies(top.section("policy")?, &spec, notes)?;
     let has_ddpg = policy::is_ddpg(&shared) || policies.values().any(is_ddpg);
     let trainer = trainer(top.section("trainer")?, spec.time_limit.steps, has_ddpg, notes)?;
-    let noise = sampler(top.section("sampler")?)?;
+    let half_ranges = policy::half_ranges(&shared, &policies, &spec);
+    let noise = sampler(top.section("sampler")?, &half_ranges)?;
     if has_ddpg {
         shared.extend(off_policy(&trainer, &noise));
     } else {
@@ -155,15 +156,27 @@ struct Noise {
     damping: Option<f64>,
     stddev: Option<Schedule>,
     scale: Option<f64>,
+    /// Half of the distance between the bounds of actions, in whose own units the original's noise is.
+    half_range: f64,
 }
 
-fn sampler(mut section: Section<'_>) -> Result<Noise> {
+/// Translates the section `sampler`; `half_ranges` are those of the actions that noise is added to.
+fn sampler(mut section: Section<'_>, half_ranges: &[f64]) -> Result<Noise> {
     let mut params = section.section("params")?;
     let noise = Noise {
         damping: params.get("damping")?,
         stddev: params.get("stddev")?,
         scale: params.get("scale")?,
+        half_range: half_ranges.first().copied().unwrap_or(1.0),
     };
+    if half_ranges.len() > 1 {
+        let list = half_ranges.iter().map(f64::to_string).collect::<Vec<_>>().join(", ");
+        let reason = format!(
+            "it is in the actions' own units, but noise_std is in half-ranges of the actions, and these \
+             differ: {list}"
+        );
+        bail!(params.invalid("stddev", &reason));
+    }
     params.finish()?;
     section.finish()?;
     Ok(noise)
@@ -189,18 +202,60 @@ impl Noise {
 
 /// What DDPG needs of the trainer and the sampler.
 fn off_policy(trainer: &Trainer, noise: &Noise) -> Table {
-    let scale = noise.scale.unwrap_or(1.0);
+    // Here noise is added to actions scaled to -1 to 1.
+    let scale = noise.scale.unwrap_or(1.0) / noise.half_range;
     let stddev = noise.stddev.clone().unwrap_or_else(|| Schedule::constant(0.2));
     let integer = |n: usize| Value::Integer(i64::try_from(n).unwrap_or(i64::MAX));
     let batch = trainer.num_envs.saturating_mul(trainer.num_steps);
     let keys = [
         ("noise", "ou".into()),
         ("noise_damping", noise.damping.unwrap_or(0.15).into()),
-        ("noise_std", stddev.scaled(scale).to_value().unwrap_or_else(|| 0.2.into())),
+        ("noise_std", stddev.scaled(scale).to_value().unwrap_or_else(|| (0.2 * scale).into())),
         // One update with as many samples as a rollout has, as in the original; but of all that is kept.
         ("train_freq", integer(trainer.num_steps)),
         ("batch_size", integer(batch)),
         ("n_step", integer(trainer.n_step)),
     ];
     keys.into_iter().map(|(key, value)| (key.to_string(), value)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warp_core::{EnvSpec, GroupSpec, LimitEnds, Space, TimeLimit};
+
+    #[test]
+    fn noise_on_actions_of_several_half_ranges_is_refused() {
+        let group = |name: &str, low: f32, high: f32| GroupSpec {
+            name: name.into(),
+            n_agents: 1,
+            observation: Space::unbounded(1),
+            action: Space::boxed(low, high, &[2]),
+            mortal: false,
+        };
+        let spec = EnvSpec {
+            name: "two".into(),
+            groups: vec![group("arm", -2.0, 2.0), group("leg", 0.0, 0.5)],
+            time_limit: TimeLimit { steps: 9, ends: LimitEnds::Truncated },
+            statistics: Vec::new(),
+            global_observation: None,
+        };
+        let half_ranges = |shared: &str, policies: &str| {
+            policy::half_ranges(&shared.parse().unwrap(), &policies.parse().unwrap(), &spec)
+        };
+        let both = half_ranges("algorithm = \"ddpg\"", "shared = { groups = [\"arm\", \"leg\"] }");
+        assert_eq!(both, [0.25, 2.0]);
+        // What does not explore by noise does not count.
+        let arm = "arm = { groups = [\"arm\"], algorithm = \"ddpg\" }";
+        let leg = "leg = { groups = [\"leg\"], algorithm = \"a2c\" }";
+        assert_eq!(half_ranges("", &format!("{arm}\n{leg}")), [2.0]);
+        let read =
+            |half_ranges: &[f64]| sampler(Section::new("sampler", None).unwrap(), half_ranges);
+        assert_eq!(read(&[2.0]).unwrap().half_range, 2.0);
+        assert_eq!(read(&[]).unwrap().half_range, 1.0);
+        let error = read(&both).err().unwrap().to_string();
+        let expected = "sampler.params.stddev is missing: it is in the actions' own units, but noise_std is in \
+                        half-ranges of the actions, and these differ: 0.25, 2";
+        assert_eq!(error, expected);
+    }
 }

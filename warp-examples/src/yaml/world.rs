@@ -43,7 +43,7 @@ const WORLDS: [World; 8] = [
     World {
         name: "tag_gridworld_with_reset_pool",
         env_id: "tag_gridworld",
-        rules: None,
+        rules: Some(("placement", "original_pool")),
         pool: Pool::Rows(GRIDWORLD_POOL),
     },
     World { name: "tag_continuous", env_id: "tag_continuous", rules: None, pool: Pool::No },

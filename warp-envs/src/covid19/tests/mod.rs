@@ -216,13 +216,30 @@ fn vaccine_comes_in_deliveries_and_is_counted_down() {
 }
 
 #[test]
+fn deliveries_are_rounded_from_left_to_right() {
+    let delivered = |interval: u32, doses: u32| {
+        let keys = [("delivery_interval", interval), ("daily_vaccines_per_million_people", doses)];
+        let text: String = keys.map(|(key, value)| format!("{key} = {value}\n")).concat();
+        make(&text).env().tables.vaccines_per_delivery.clone()
+    };
+    // floor(25 * 8,882,190 / 1e6 * 4000) and two more, which another order makes smaller by a dose.
+    assert_eq!(delivered(25, 4000)[30], 888_219);
+    assert_eq!(delivered(40, 4250)[35], 1_987_147);
+    assert_eq!(delivered(40, 5000)[12], 357_413);
+}
+
+#[test]
 fn money_is_worth_what_the_formula_says_for_every_eta() {
     let plain = |eta: f64, x: f64| {
         let y = (365.0 * x).clamp(0.1, 3.0);
-        let utility = if eta == 1.0 { y.ln() } else { (y.powf(1.0 - eta) - 1.0) / (1.0 - eta) };
+        let power = 1.0 - eta;
+        let utility = if eta == 1.0 { y.ln() } else { (power * y.ln()).exp_m1() / power };
         (1.0 + utility) / 365.0
     };
-    for eta in [0.0, 0.5, 1.0, 2.0, 3.25, 19.5] {
+    let near_one = [1.01, 1.001, 1.0001, 1.000_000_1, 0.9999];
+    let around_the_series = [0.93, 0.94, 1.06, 1.07];
+    let others = [0.0, 0.5, 1.0, 2.0, 3.25, 19.5];
+    for eta in others.into_iter().chain(near_one).chain(around_the_series) {
         let one = make(&format!("economic_reward_crra_eta = {eta}"));
         for x in [0.0, 1e-4, 5e-4, 1e-3, 2e-3, 2.5e-3, 2.74e-3, 3e-3, 8e-3, 1.0] {
             let seen = f64::from(step::value_of(one.env().params(), x as f32));
