@@ -4,12 +4,12 @@
 //! For networks whose weights, also transposed, and all activations of a tile of rows fit into a
 //! block's shared memory, and whose gradients fit into its registers; all others run layer by layer.
 
-use super::args::{FusedActArgs, FusedLearnArgs};
-use super::kernels::FusedTowers;
-use super::network::{Role, Tower, WideNetwork};
-use super::policy::WidePolicy;
-use super::rollout::Stage;
 use crate::error::Result;
+use crate::fused::wide::args::{FusedActArgs, FusedLearnArgs};
+use crate::fused::wide::kernels::FusedTowers;
+use crate::fused::wide::network::{Role, Tower, WideNetwork};
+use crate::fused::wide::policy::WidePolicy;
+use crate::fused::wide::rollout::Stage;
 use std::fmt::Write;
 use warp_data::cuda::{DeviceArray, DeviceInfo};
 use warp_func::cuda::{DeviceEnvs, KernelArgs, Launch};
@@ -237,8 +237,8 @@ impl WidePolicy {
 
 #[cfg(test)]
 mod tests {
-    use super::super::network::Layer;
     use super::*;
+    use crate::fused::wide::network::Layer;
 
     fn network(inputs: usize, hidden: &[usize], outputs: usize) -> WideNetwork {
         let chain = |mut n_in: usize, widths: &[usize]| -> Vec<Layer> {

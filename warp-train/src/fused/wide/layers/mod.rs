@@ -3,15 +3,17 @@
 //! For networks in fp32 and for those that tensor cores do not take as a whole. One product of matrices
 //! serves all three; how much of the result a block makes depends on its shape.
 
-use super::args::{ActFewArgs, LayerArgs, LayerInputsArgs, LayerWeightsArgs};
-use super::kernels::{ByLayer, FewKernels};
-use super::layer_norm::HiddenLayer;
-use super::network::{Layer, Tower, WideNetwork};
-use super::network_path::NetworkPath;
-use super::policy::{Rows, WidePolicy};
-use super::shared::WideColumns;
+pub(super) mod norm;
+
 use crate::error::Result;
+use crate::fused::wide::args::{ActFewArgs, LayerArgs, LayerInputsArgs, LayerWeightsArgs};
+use crate::fused::wide::kernels::{ByLayer, FewKernels};
+use crate::fused::wide::network::{Layer, Tower, WideNetwork};
+use crate::fused::wide::network_path::NetworkPath;
+use crate::fused::wide::policy::{Rows, WidePolicy};
+use crate::fused::wide::shared::WideColumns;
 use crate::model::LAYER_NORM_EPSILON;
+use norm::HiddenLayer;
 use warp_data::cuda::DeviceArray;
 use warp_func::cuda::{DeviceEnvs, KernelArgs, Launch};
 
@@ -118,7 +120,7 @@ struct HiddenGradients<'a> {
 const NO_ACTIVATION: i32 = 0;
 /// Rows that one block of `wide_act_few` takes through all layers.
 const FEW: usize = 8;
-/// Parameters, as often as a multiprocessor has blocks, up to which that is faster than the launches of `tiled.rs`, or than
+/// Parameters, as often as a multiprocessor has blocks, up to which that is faster than the launches of `tiled/`, or than
 /// those of normalised layers: they pass in fp32, 4,700 a microsecond, and such launches take 22 and more.
 const FEW_PARAMETERS: usize = 128 << 10;
 

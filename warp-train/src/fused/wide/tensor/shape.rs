@@ -1,14 +1,14 @@
 //! A tower as tensor cores see it: which towers run whole, and the sizes that the kernels in `tensor/` compute for
 //! themselves.
 
-use super::network::{Role, Tower};
-use super::tensor_groups::{Groups, MOST_COLUMNS};
-use super::text::list;
+use super::groups::{Groups, MOST_COLUMNS};
+use crate::fused::wide::network::{Role, Tower};
+use crate::fused::wide::text::list;
 use crate::model::LAYER_NORM_EPSILON;
 use std::fmt::Write;
 
 /// Rows of a tile on tensor cores.
-pub(super) const TILE_ROWS: usize = 64;
+pub(in super::super) const TILE_ROWS: usize = 64;
 /// Stages of the ring of tiles that gradients of weights are made from.
 const STAGES: usize = 4;
 /// The same where the first pass makes those of outer layers, at most, and bytes of all stages.
@@ -19,7 +19,7 @@ pub(super) const BLOCK: usize = 8192;
 
 /// A tower as tensor cores see it; the sizes that they compute for themselves.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct TensorShape {
+pub(in super::super) struct TensorShape {
     tower: Tower,
     /// Inputs of each layer, padded, and then of none.
     widths: Vec<usize>,
@@ -38,9 +38,9 @@ pub(super) struct TensorShape {
 /// Bytes that kernels declare for themselves, at most.
 const MOST_DECLARED: usize = 3 * 1024;
 /// Blocks of a kernel on one multiprocessor, at most.
-pub(super) const MOST_A_PROCESSOR: usize = 2;
+pub(in super::super) const MOST_A_PROCESSOR: usize = 2;
 /// Groups of four warps of a block that acts, at most.
-pub(super) const MOST_GROUPS: usize = 2;
+pub(in super::super) const MOST_GROUPS: usize = 2;
 /// Outputs that the first pass makes gradients of, and observations with a one behind them, at most.
 const MOST_AT_EDGES: usize = 16;
 
@@ -83,7 +83,7 @@ impl TensorShape {
 
     /// The shapes of a network's towers, if all have one. Two groups multiply for all of them or for none: a tower that takes two
     /// passes decides how many copies of the gradient there are, which are too few for one that takes one.
-    pub(super) fn of_towers(towers: &[Tower], shared_bytes: usize) -> Option<Vec<Self>> {
+    pub(in super::super) fn of_towers(towers: &[Tower], shared_bytes: usize) -> Option<Vec<Self>> {
         let shapes = towers.iter().map(|tower| Self::new(tower, shared_bytes));
         let shapes = shapes.collect::<Option<Vec<_>>>()?;
         if shapes.iter().all(|shape| shape.groups.is_some()) {
@@ -118,12 +118,12 @@ impl TensorShape {
 
     /// Groups of a block that learn in one pass; none where what is kept of their samples does not fit beside the
     /// weights, or the sums of gradients not into registers: then it takes two.
-    pub(super) fn groups(&self) -> Option<&Groups> {
+    pub(in super::super) fn groups(&self) -> Option<&Groups> {
         self.groups.as_ref()
     }
 
     /// Whether the first of two passes makes the gradients of outer layers.
-    pub(super) fn makes_edges(&self) -> bool {
+    pub(in super::super) fn makes_edges(&self) -> bool {
         self.edges
     }
 
@@ -136,17 +136,17 @@ impl TensorShape {
     }
 
     /// Observations as kept in a rollout: halves per row.
-    pub(super) fn observation_width(&self) -> usize {
+    pub(in super::super) fn observation_width(&self) -> usize {
         self.widths[0]
     }
 
     /// Bytes of all weights as halves.
-    pub(super) fn image_bytes(&self) -> usize {
+    pub(in super::super) fn image_bytes(&self) -> usize {
         self.layers().map(|l| 2 * self.widths[l] * self.outputs_of(l)).sum()
     }
 
     /// Biases, and gains and shifts of hidden layers that are normalised, padded.
-    pub(super) fn vectors(&self) -> usize {
+    pub(in super::super) fn vectors(&self) -> usize {
         self.layers().map(|l| self.outputs_of(l)).sum::<usize>() + self.norms()
     }
 
@@ -185,7 +185,7 @@ impl TensorShape {
     }
 
     /// Bytes kept of a tile between the two passes.
-    pub(super) fn kept_bytes(&self) -> usize {
+    pub(in super::super) fn kept_bytes(&self) -> usize {
         let blocks = |columns: usize| columns.div_ceil(64);
         let all = self.kept().map(|l| blocks(self.widths[l]) + blocks(self.outputs_of(l)));
         all.sum::<usize>() * BLOCK
@@ -215,19 +215,19 @@ impl TensorShape {
     }
 
     /// Shared memory of the kernel that acts, in blocks of so many groups of four warps.
-    pub(super) fn act_bytes(&self, groups: usize) -> usize {
+    pub(in super::super) fn act_bytes(&self, groups: usize) -> usize {
         // 16 rows of observations, then of outputs, for each warp.
         let row = (2 * self.widths[0] + 16).max(4 * (self.outputs + 2));
         self.image_bytes() + 4 * self.vectors() + groups * 4 * 16 * row
     }
 
     /// Whether that kernel has room for [`TensorShape::obs_sums_bytes`] more.
-    pub(super) fn has_room_for_obs_sums(&self) -> bool {
+    pub(in super::super) fn has_room_for_obs_sums(&self) -> bool {
         self.sums_obs
     }
 
     /// Sums in f64 of every number that their warps see, and of its square.
-    pub(super) fn obs_sums_bytes(&self, groups: usize) -> usize {
+    pub(in super::super) fn obs_sums_bytes(&self, groups: usize) -> usize {
         groups * 4 * 2 * 8 * self.tower.hidden[0].n_in
     }
 
@@ -256,7 +256,7 @@ impl TensorShape {
 
     /// Blocks of the kernels that act and of the first pass that a multiprocessor has room for: what waits in one
     /// is hidden by another.
-    pub(super) fn blocks(&self) -> usize {
+    pub(in super::super) fn blocks(&self) -> usize {
         // Sums of the widest layer and two operands, beside what every thread holds.
         let widest = self.widths.iter().chain([&self.outputs]).max().copied().unwrap_or(0);
         let registers = widest / 2 + widest / 2 + 32;
@@ -265,7 +265,7 @@ impl TensorShape {
     }
 
     /// Groups of four warps of those kernels at most; a block has two.
-    pub(super) fn most_groups(&self, multiprocessors: usize) -> usize {
+    pub(in super::super) fn most_groups(&self, multiprocessors: usize) -> usize {
         2 * self.blocks() * multiprocessors
     }
 
@@ -276,7 +276,7 @@ impl TensorShape {
     }
 
     /// Jobs of the second pass.
-    pub(super) fn jobs(&self) -> usize {
+    pub(in super::super) fn jobs(&self) -> usize {
         let down = |l: usize| self.outputs_of(l).div_ceil(64).div_ceil(2 * self.group(l));
         self.kept().map(down).sum()
     }
@@ -292,7 +292,7 @@ impl TensorShape {
 
     /// What the text of the first of two passes is made of: an actor and a critic whose layers have the same sizes share it, so
     /// that the instructions which one's blocks have fetched are there for the other's.
-    pub(super) fn of_first_pass(&self, towers: &[Self]) -> Self {
+    pub(in super::super) fn of_first_pass(&self, towers: &[Self]) -> Self {
         let mut alike = towers.iter().filter(|other| other.learns_as(self));
         match (alike.next(), alike.next()) {
             (Some(first), Some(_)) => Self { either: true, ..first.clone() },
@@ -314,7 +314,7 @@ impl TensorShape {
     }
 
     /// Widths of the products that the text needs.
-    pub(super) fn products(&self) -> Vec<usize> {
+    pub(in super::super) fn products(&self) -> Vec<usize> {
         let mut widths: Vec<_> = self.widths.iter().copied().chain([self.outputs, 8]).collect();
         match &self.groups {
             Some(groups) if groups.multipliers > 1 => widths.extend(self.columns_to_share(groups)),
@@ -328,7 +328,7 @@ impl TensorShape {
         widths
     }
 
-    pub(super) fn constants(&self, tanh: bool, text: &mut String) {
+    pub(in super::super) fn constants(&self, tanh: bool, text: &mut String) {
         let tower = &self.tower;
         let reals = tower.layers().map(|layer| layer.n_in);
         let groups = self.groups.clone().unwrap_or_default();
@@ -364,8 +364,8 @@ impl TensorShape {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::network::Layer;
     use super::*;
+    use crate::fused::wide::network::Layer;
 
     pub(in super::super) fn tower(inputs: usize, hidden: &[usize], outputs: usize) -> Tower {
         let mut n_in = inputs;

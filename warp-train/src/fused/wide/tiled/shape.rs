@@ -1,17 +1,17 @@
 //! The sizes of layers on tensor cores one by one, as the kernels in `tiled/` need to know them.
 
-use super::network::{Layer, Tower, WideNetwork};
-use super::text;
-use super::tiled_rollout::RolloutClusters;
-use super::whole_fp32::SharedMemory;
+use super::rollout::RolloutClusters;
 use crate::algorithm::PolicyPlan;
+use crate::fused::wide::network::{Layer, Tower, WideNetwork};
+use crate::fused::wide::text;
+use crate::fused::wide::whole_fp32::SharedMemory;
 use crate::model::LAYER_NORM_EPSILON;
 use std::fmt::Write;
 use std::iter;
 use warp_func::cuda::Launch;
 
 /// Rows of a block of a matrix, and of a tile.
-pub(super) const BLOCK_ROWS: usize = 128;
+pub(in super::super) const BLOCK_ROWS: usize = 128;
 /// Columns of a block.
 pub(super) const BLOCK_COLUMNS: usize = 64;
 /// Bytes of a block.
@@ -41,7 +41,7 @@ const HEADS_STATIC: usize = 1 << 10;
 
 /// A layer as the kernels see it; places are in bytes of a tower's image, or numbers of its biases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct TiledLayer {
+pub(in super::super) struct TiledLayer {
     pub(super) inputs: usize,
     pub(super) outputs: usize,
     pub(super) image: usize,
@@ -52,14 +52,14 @@ pub(super) struct TiledLayer {
 
 /// Blocks of a multiprocessor that normalise at a time, on either way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct NormBlocks {
+pub(in super::super) struct NormBlocks {
     pub(super) forward: usize,
     pub(super) back: usize,
 }
 
 /// How outputs stay in shared memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct HeadsAtOnce {
+pub(in super::super) struct HeadsAtOnce {
     /// Stages of shared memory for weights, for each group of four warps.
     stages: usize,
     /// Of a block.
@@ -85,15 +85,15 @@ struct WeightTiles {
 
 /// The layers of a network's towers, padded; all towers have the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct TiledShape {
+pub(in super::super) struct TiledShape {
     pub(super) towers: Vec<Tower>,
     pub(super) layers: Vec<TiledLayer>,
     /// Bytes of a tower's image, its biases, and its squares of 64 by 64 weights.
     pub(super) end: TiledLayer,
     /// How outputs stay in shared memory until they are dealt with, if they do.
-    pub(super) at_once: Option<HeadsAtOnce>,
+    pub(in super::super) at_once: Option<HeadsAtOnce>,
     /// Clusters that make a rollout in one launch, if they do.
-    pub(super) rollout: Option<RolloutClusters>,
+    pub(in super::super) rollout: Option<RolloutClusters>,
 }
 
 impl TiledShape {
@@ -137,7 +137,7 @@ impl TiledShape {
     }
 
     /// The same with what `plan` decides.
-    pub(super) fn of_policy(network: &WideNetwork, plan: &PolicyPlan) -> Option<Self> {
+    pub(in super::super) fn of_policy(network: &WideNetwork, plan: &PolicyPlan) -> Option<Self> {
         let shape = Self::new(network)?;
         let are_many = text::size_of_many_heads(plan.layout.head_sizes()) > 0;
         let at_once = are_many.then(|| shape.heads_at_once(network.n_outputs + 1)).flatten();
@@ -150,7 +150,7 @@ impl TiledShape {
     }
 
     /// Halves of a row of observations that is kept: what they are copied by is 16 bytes long.
-    pub(super) fn kept_width(&self) -> usize {
+    pub(in super::super) fn kept_width(&self) -> usize {
         self.towers[0].hidden[0].n_in.next_multiple_of(8)
     }
 
@@ -159,7 +159,7 @@ impl TiledShape {
     }
 
     /// Whether hidden layers are normalised.
-    pub(super) fn is_normed(&self) -> bool {
+    pub(in super::super) fn is_normed(&self) -> bool {
         self.towers.iter().any(|tower| !tower.norms.is_empty())
     }
 
@@ -192,7 +192,7 @@ impl TiledShape {
     }
 
     /// Bytes between launches of one row.
-    pub(super) fn row_bytes(&self) -> usize {
+    pub(in super::super) fn row_bytes(&self) -> usize {
         let hidden = self.hidden().iter().map(|layer| layer.outputs).sum::<usize>();
         // Sums of normalised layers and activations, or these alone.
         let kept = if self.is_normed() { 2 } else { 1 };
@@ -202,7 +202,7 @@ impl TiledShape {
 
     /// Copies of the gradient with which the weights of all layers take the least time: few leave `multiprocessors` idle in
     /// layers of few tiles, each takes memory's time.
-    pub(super) fn copies(&self, chunk: usize, multiprocessors: usize) -> usize {
+    pub(in super::super) fn copies(&self, chunk: usize, multiprocessors: usize) -> usize {
         let layers = self.towers.iter().flat_map(Tower::layers);
         let of_copy = layers.map(|l| l.n_in * l.n_out).sum::<usize>() as f64 * COPY_TIME;
         let time = |copies: usize| {
@@ -257,10 +257,10 @@ impl TiledShape {
     }
 
     /// Widths of the products that the text needs.
-    pub(super) const PRODUCTS: [usize; 5] = [8, HEAD_ROWS, 64, 128, 256];
+    pub(in super::super) const PRODUCTS: [usize; 5] = [8, HEAD_ROWS, 64, 128, 256];
 
     /// What the kernels need to know, as constants.
-    pub(super) fn constants(&self, tanh: bool) -> String {
+    pub(in super::super) fn constants(&self, tanh: bool) -> String {
         let mut text = String::from("\n");
         let place = |(real, padded): (&Layer, &TiledLayer), gain: usize| {
             let Layer { n_in, n_out, weight } = real;
@@ -320,8 +320,8 @@ pub(super) fn columns_of(inputs: usize) -> usize {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::network::Role;
     use super::*;
+    use crate::fused::wide::network::Role;
 
     pub(in super::super) fn network(
         inputs: usize,

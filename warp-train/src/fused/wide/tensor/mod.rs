@@ -1,16 +1,19 @@
 //! Whole towers on tensor cores: what they consist of, and the launches with which they learn. Host side of the kernels in
 //! `tensor/`.
 
-use super::args::{TensorGradientArgs, TensorLearnArgs, TensorWeightsArgs};
-use super::arrays::Sizes;
-use super::kernels::{
+mod groups;
+pub(super) mod shape;
+
+use crate::error::{Error, Result};
+use crate::fused::wide::args::{TensorGradientArgs, TensorLearnArgs, TensorWeightsArgs};
+use crate::fused::wide::arrays::Sizes;
+use crate::fused::wide::kernels::{
     TensorActKernels, TensorGradientKernels, TensorLearnKernels, TensorWeightsKernels,
 };
-use super::network_path::NetworkPath;
-use super::policy::{WidePolicy, compile};
-use super::tensor_groups::Groups;
-use super::tensor_shape::{TILE_ROWS, TensorShape};
-use crate::error::{Error, Result};
+use crate::fused::wide::network_path::NetworkPath;
+use crate::fused::wide::policy::{WidePolicy, compile};
+use groups::Groups;
+use shape::{TILE_ROWS, TensorShape};
 use warp_core::DType::{F32, U8};
 use warp_data::cuda::DeviceArray;
 use warp_func::cuda::{Build, KernelArgs, Kernels, Launch, Source, fork_join};

@@ -1,15 +1,15 @@
 //! Whole rollouts of layers on tensor cores one by one: clusters of blocks that have room for a network together, and their
 //! launch. Host side of `tiled/rollout.cu`.
 
-use super::args::TiledRolloutArgs;
-use super::kernels::TiledRolloutKernels;
-use super::network::Role;
-use super::policy::{Rows, WidePolicy};
-use super::rollout::Stage;
-use super::text::list;
-use super::tiled::{TiledNetwork, Towers};
-use super::tiled_shape::{BLOCK_COLUMNS, TiledShape};
+use super::shape::{BLOCK_COLUMNS, TiledShape};
+use super::{TiledNetwork, Towers};
 use crate::error::Result;
+use crate::fused::wide::args::TiledRolloutArgs;
+use crate::fused::wide::kernels::TiledRolloutKernels;
+use crate::fused::wide::network::Role;
+use crate::fused::wide::policy::{Rows, WidePolicy};
+use crate::fused::wide::rollout::Stage;
+use crate::fused::wide::text::list;
 use std::fmt::Write;
 use warp_func::cuda::{CudaVecEnv, KernelArgs, Launch, Module};
 
@@ -24,7 +24,7 @@ const SQUARE: usize = 2 * BLOCK_COLUMNS * BLOCK_COLUMNS;
 
 /// Blocks that take replicas through a rollout together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct RolloutClusters {
+pub(in super::super) struct RolloutClusters {
     /// Blocks of a cluster.
     size: usize,
     /// Replicas of a cluster.
@@ -36,7 +36,7 @@ pub(super) struct RolloutClusters {
 impl RolloutClusters {
     /// Those with the least work for each block, if all have room at once, for so many `replicas` and at most `most_blocks` of
     /// `block_bytes` of shared memory. None for networks with many outputs, or more than 64 numbers to see.
-    pub(super) fn new(
+    pub(in super::super) fn new(
         shape: &TiledShape,
         replicas: usize,
         most_blocks: usize,
@@ -81,7 +81,7 @@ impl RolloutClusters {
     }
 
     /// Blocks of all clusters for so many replicas.
-    pub(super) fn blocks(&self, replicas: usize) -> usize {
+    pub(in super::super) fn blocks(&self, replicas: usize) -> usize {
         replicas.div_ceil(self.replicas) * self.size
     }
 
@@ -92,7 +92,7 @@ impl RolloutClusters {
     }
 
     /// What the kernel needs to know beside the constants of `shape`, as constants.
-    pub(super) fn constants(&self, shape: &TiledShape, sums_obs: bool) -> String {
+    pub(in super::super) fn constants(&self, shape: &TiledShape, sums_obs: bool) -> String {
         let mut text = String::new();
         let acts = shape.towers.iter().position(|tower| Stage::Act.has(tower.role)).unwrap_or(0);
         let values = shape.towers[acts].role == Role::Both;
@@ -123,7 +123,7 @@ fn squares(blocks: &[usize], size: usize) -> impl Iterator<Item = usize> {
 
 /// What rolls out in one launch.
 #[derive(Debug)]
-pub(super) struct TiledRollout {
+pub(in super::super) struct TiledRollout {
     clusters: RolloutClusters,
     kernels: TiledRolloutKernels,
 }
@@ -133,14 +133,14 @@ impl TiledRollout {
     ///
     /// # Errors
     /// A unit without them.
-    pub(super) fn new(clusters: RolloutClusters, unit: &Module) -> Result<Self> {
+    pub(in super::super) fn new(clusters: RolloutClusters, unit: &Module) -> Result<Self> {
         Ok(Self { clusters, kernels: TiledRolloutKernels::of(unit)? })
     }
 }
 
 impl WidePolicy {
     /// Starts a whole rollout in one launch.
-    pub(super) fn tiled_roll_out(
+    pub(in super::super) fn tiled_roll_out(
         &self,
         tiled: &TiledNetwork,
         rollout: &TiledRollout,
@@ -168,7 +168,7 @@ impl WidePolicy {
     }
 
     /// Values of all that was seen in a rollout in one launch, if another tower has them than that which acted.
-    pub(super) fn values_of_rollout(&self, tiled: &TiledNetwork) -> Result<()> {
+    pub(in super::super) fn values_of_rollout(&self, tiled: &TiledNetwork) -> Result<()> {
         let critic = tiled.shape.towers.iter().position(|tower| tower.role == Role::Critic);
         let (Some(first), Some(_)) = (critic, &tiled.rollout) else { return Ok(()) };
         let towers = Towers { first, n: 1 };
@@ -186,9 +186,9 @@ impl WidePolicy {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tiled_shape::tests::network;
-    use super::super::whole_fp32::SharedMemory;
+    use super::super::shape::tests::network;
     use super::*;
+    use crate::fused::wide::whole_fp32::SharedMemory;
 
     fn clusters_of(
         most: usize,

@@ -1,12 +1,12 @@
 //! Learning by layers on tensor cores one by one: what samples' losses give to weights. Host side of `tiled/losses.cu`,
 //! `tiled/back.cu` and `tiled/weights.cu`.
 
-use super::args::{LossesArgs, TiledLayerArgs, TiledLossesArgs, TiledWeightsArgs};
-use super::policy::{Rows, WidePolicy};
-use super::text;
-use super::tiled::{Ring, TiledNetwork};
-use super::tiled_shape::{BLOCK_COLUMNS, BLOCK_ROWS, NARROW, WIDE, columns_of};
+use super::shape::{BLOCK_COLUMNS, BLOCK_ROWS, NARROW, WIDE, columns_of};
+use super::{Ring, TiledNetwork};
 use crate::error::Result;
+use crate::fused::wide::args::{LossesArgs, TiledLayerArgs, TiledLossesArgs, TiledWeightsArgs};
+use crate::fused::wide::policy::{Rows, WidePolicy};
+use crate::fused::wide::text;
 use warp_func::cuda::{KernelArgs, Launch};
 
 /// Shared memory through which eight warps write gradients of weights; twin of `U_LINES`.
@@ -14,7 +14,7 @@ const LINES_BYTES: usize = 8 * 4 * 16 * 32;
 
 impl WidePolicy {
     /// Gradients of weights for the samples from `first` on; returns how many blocks left sums of `losses`.
-    pub(super) fn tiled_gradients(
+    pub(in super::super) fn tiled_gradients(
         &self,
         tiled: &TiledNetwork,
         first: usize,

@@ -1,6 +1,6 @@
 //! Groups of four warps that learn from a whole tower in one pass on tensor cores, and those that multiply beside them.
 
-use super::tensor_shape::{BLOCK, TensorShape};
+use super::shape::{BLOCK, TensorShape};
 
 /// Registers of a multiprocessor for each of its 128 lanes.
 const REGISTERS: usize = 512;
@@ -22,12 +22,12 @@ const ONES: usize = BLOCK / 4;
 
 /// The groups of a block.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Groups {
+pub(in super::super) struct Groups {
     /// How many learn, and how many multiply what those keep: one, or two.
-    pub(super) learners: usize,
-    pub(super) multipliers: usize,
+    pub(in super::super) learners: usize,
+    pub(in super::super) multipliers: usize,
     /// Whether two that multiply share the inputs of the first layer, and else the outputs of all.
-    pub(super) share_inputs: bool,
+    pub(in super::super) share_inputs: bool,
     /// Registers of their threads, or 0: as many as all have.
     pub(super) registers_to_learn: usize,
     pub(super) registers_to_multiply: usize,
@@ -201,7 +201,7 @@ impl TensorShape {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tensor_shape::tests::{at_once, groups, tower};
+    use super::super::shape::tests::{at_once, groups, tower};
     use super::*;
 
     /// The same where two groups multiply: their sums and what those need that learn are the registers that there are.

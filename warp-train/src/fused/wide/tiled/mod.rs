@@ -4,21 +4,26 @@
 //! Activations are stored in half precision, and gradients replace them; a launch processes both networks, but for
 //! values alone.
 
-use super::args::{
+mod learn;
+mod norm;
+pub(super) mod rollout;
+pub(super) mod shape;
+
+use crate::error::Result;
+use crate::fused::wide::args::{
     TiledDecideArgs, TiledGatherArgs, TiledLayerArgs, TiledPackArgs, TiledStoreObsArgs,
     TiledSumArgs,
 };
-use super::kernels::{
+use crate::fused::wide::kernels::{
     TiledBackKernels, TiledDecideKernels, TiledForwardKernels, TiledLastKernels, TiledLossKernels,
     TiledOutputsKernels, TiledRowKernels, TiledWeightsKernels,
 };
-use super::policy::{Rows, WidePolicy};
-use super::tiled_norm::TiledNorms;
-use super::tiled_rollout::TiledRollout;
-use super::tiled_shape::{
+use crate::fused::wide::policy::{Rows, WidePolicy};
+use norm::TiledNorms;
+use rollout::TiledRollout;
+use shape::{
     BLOCK, BLOCK_COLUMNS, BLOCK_ROWS, FEW, HeadsAtOnce, NARROW, TiledLayer, TiledShape, WIDE,
 };
-use crate::error::Result;
 use warp_core::DType::{F32, U8};
 use warp_data::cuda::{Device, DeviceArray};
 use warp_func::cuda::{DeviceEnvs, KernelArgs, Launch, Module};

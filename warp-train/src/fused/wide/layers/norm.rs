@@ -1,19 +1,19 @@
 //! Layer norm between hidden layers and their activations, where layers run one by one. Host side of `layers/norm.cu`.
 
-use super::args::{NormArgs, NormInputsArgs, NormWeightsArgs, norm_declarations};
-use super::kernels::NormKernels;
-use super::network::{Layer, WideNetwork};
-use super::policy::{Rows, WidePolicy};
 use crate::error::Result;
+use crate::fused::wide::args::{NormArgs, NormInputsArgs, NormWeightsArgs, norm_declarations};
+use crate::fused::wide::kernels::NormKernels;
+use crate::fused::wide::network::{Layer, WideNetwork};
+use crate::fused::wide::policy::{Rows, WidePolicy};
 use crate::model::LAYER_NORM_EPSILON;
 use warp_core::DType::F32;
 use warp_data::cuda::{Device, DeviceArray};
 use warp_func::cuda::{KernelArgs, Launch};
 
-pub(super) const TEXT: &str = include_str!("layers/norm.cu");
+pub(in super::super) const TEXT: &str = include_str!("norm.cu");
 
 /// The kernels, with their arguments.
-pub(super) fn text() -> String {
+pub(in super::super) fn text() -> String {
     norm_declarations() + TEXT
 }
 
@@ -43,7 +43,7 @@ pub(super) struct HiddenLayer {
 
 /// The normalisations of all hidden layers, and their kernels.
 #[derive(Debug)]
-pub(super) struct Norms {
+pub(in super::super) struct Norms {
     kernels: NormKernels,
     /// By tower and layer.
     norms: Vec<Vec<Norm>>,
@@ -51,7 +51,7 @@ pub(super) struct Norms {
 
 impl Norms {
     /// Those of `network`, with room for so many rows at once.
-    pub(super) fn new(
+    pub(in super::super) fn new(
         device: &Device,
         kernels: NormKernels,
         network: &WideNetwork,

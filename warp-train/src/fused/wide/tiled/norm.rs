@@ -1,11 +1,11 @@
 //! Layer norm between hidden layers on tensor cores and their activations. Host side of `tiled/norm.cu`.
 
-use super::args::{TiledNormArgs, TiledNormBackArgs, TiledNormSumArgs};
-use super::kernels::TiledNormKernels;
-use super::policy::{Rows, WidePolicy};
-use super::tiled::TiledNetwork;
-use super::tiled_shape::{BLOCK_ROWS, NormBlocks, TiledShape};
+use super::TiledNetwork;
+use super::shape::{BLOCK_ROWS, NormBlocks, TiledShape};
 use crate::error::Result;
+use crate::fused::wide::args::{TiledNormArgs, TiledNormBackArgs, TiledNormSumArgs};
+use crate::fused::wide::kernels::TiledNormKernels;
+use crate::fused::wide::policy::{Rows, WidePolicy};
 use warp_core::DType::{F32, U8};
 use warp_data::cuda::{Device, DeviceArray};
 use warp_func::cuda::{KernelArgs, Launch, Module};
@@ -15,7 +15,7 @@ const ROWS_OF_BLOCK: usize = 8;
 
 /// What normalises hidden layers.
 #[derive(Debug)]
-pub(super) struct TiledNorms {
+pub(in super::super) struct TiledNorms {
     kernels: TiledNormKernels,
     /// What each hidden layer gives before it is normalised, per tower.
     pub(super) sums: Vec<DeviceArray>,
