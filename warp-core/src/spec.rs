@@ -1,8 +1,10 @@
 //! What an environment looks like from outside: its groups of agents, spaces and time limit.
 
-use crate::env::MAX_GROUPS;
 use crate::error::{Error, Result};
 use crate::space::Space;
+
+/// Maximum number of groups of agents in an environment.
+pub const MAX_GROUPS: usize = 8;
 
 /// The outside of an environment.
 #[derive(Debug, Clone, PartialEq)]
