@@ -15,14 +15,17 @@ pub mod output;
 #[doc(hidden)]
 pub mod parsers;
 pub mod pathway;
-mod place;
 pub mod pool_file;
 pub mod records;
 pub mod render;
 pub mod replay;
 pub mod report;
+mod run_config;
 pub mod settings;
 pub mod sweep;
+#[cfg(unix)]
+mod terminal_keys;
+mod toml_line;
 mod usage;
 pub mod yaml;
 

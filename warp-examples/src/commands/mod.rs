@@ -15,8 +15,6 @@ mod folders;
 pub mod gradcheck;
 mod halves;
 pub mod info;
-#[cfg(unix)]
-mod keys;
 pub mod league;
 mod memory;
 mod metric;
@@ -33,7 +31,6 @@ pub mod render;
 pub mod report;
 pub(crate) mod restarts;
 mod resumption;
-mod run_config;
 mod run_end;
 pub mod scale;
 mod start;
@@ -47,12 +44,6 @@ pub mod watch;
 use crate::output::{say, tell};
 use anyhow::{Result, bail};
 pub use device::Device;
-pub(crate) use fleet::resolve_listed;
-#[cfg(all(unix, feature = "dashboard"))]
-pub(crate) use keys::Keys;
-#[cfg(feature = "dashboard")]
-pub(crate) use progress::short;
-pub(crate) use run_config::{read_config, read_config_of};
 pub use warp_func::thread_pool::thread_count;
 #[cfg(feature = "burn")]
 use warp_train::burn::BurnLearner;

@@ -1,7 +1,7 @@
 //! The configuration of a resumed run: its own, with the allowed changes.
 
-use super::read_config;
 use super::train::TrainArgs;
+use crate::run_config::read_config;
 use crate::settings;
 use anyhow::{Context, Result};
 use std::path::Path;

@@ -1,7 +1,8 @@
 //! What is said of a run at its end.
 
-use super::progress::{by_group, short};
+use super::progress::by_group;
 use super::say;
+use crate::output::short;
 use anyhow::Result;
 use std::path::Path;
 use warp_train::callback::{End, Stopped};

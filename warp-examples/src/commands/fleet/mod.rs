@@ -16,6 +16,7 @@ use super::stop::Stop;
 use super::train::TrainArgs;
 use super::{Device, contradictions, notes, out_folder, say, tell};
 use crate::Outcome;
+use crate::run_config::resolve_listed;
 use anyhow::{Context, Result, bail};
 use plan::{plan, planned};
 use report::{WINNER, ranked, report};
@@ -24,9 +25,8 @@ use shown::Shown;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::thread;
-use warp_core::toml::{Table, Value};
+use warp_core::toml::Table;
 use warp_func::{Entry, Registry};
-use warp_train::config::drop_foreign_keys;
 use warp_train::fleet::{
     Fleet, FleetBroadcast, FleetLearner, FleetRun, FleetSummary, FleetWeights, Halving, Listed,
     Together, settings, together,
@@ -319,26 +319,4 @@ pub(super) fn config_of(
     let mut config = resolve_listed(shared, listed, registry)?;
     crate::pool_file::attach(&mut config)?;
     Ok(config)
-}
-
-/// The same without the rows of its `pool_file`.
-pub(crate) fn resolve_listed(
-    shared: &Table,
-    listed: &Listed,
-    registry: &Registry,
-) -> Result<TrainConfig> {
-    let mut table = shared.clone();
-    let sweep = |table: &mut Table| {
-        let mut swept = listed.swept.iter();
-        swept.try_for_each(|(key, value)| crate::settings::insert(table, key, value.clone()))
-    };
-    sweep(&mut table)?;
-    // What is shared may be for another of the algorithms that are swept over; what is swept may not.
-    drop_foreign_keys(&mut table, registry);
-    sweep(&mut table)?;
-    let seed =
-        i64::try_from(listed.seed).map_or_else(|_| listed.seed.to_string().into(), Value::from);
-    table.insert("seed".into(), seed);
-    // A fleet's run is one rank's, which may have several shards.
-    Ok(TrainConfig::resolve(&table, registry)?.on_rank(World::default())?)
 }
