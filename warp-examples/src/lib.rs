@@ -98,7 +98,7 @@ fn execute(args: &[OsString], registry: &Registry) -> u8 {
 /// what the user can put right.
 fn code_of(error: &anyhow::Error) -> u8 {
     match error.downcast_ref() {
-        Some(warp_train::Error::Ranks(_)) => commands::restarts::LOST,
+        Some(warp_train::Error::Ranks(_)) => commands::train::restarts::LOST,
         Some(error) if !error.is_users() => 1,
         _ => 2,
     }

@@ -1,9 +1,7 @@
-//! The commands, one file each, and what they share: choosing device, backend and threads.
+//! The commands, a file or a folder each, and what they share: choosing device, backend and threads.
 
 pub mod bench;
 pub mod config;
-mod contradictions;
-mod dashboard;
 mod device;
 pub mod envs;
 pub mod episode;
@@ -13,14 +11,10 @@ pub mod export;
 mod fleet;
 mod folders;
 pub mod gradcheck;
-mod halves;
 pub mod info;
 pub mod league;
-mod memory;
 mod metric;
-mod notes;
 mod options;
-mod out_folder;
 #[cfg(feature = "cuda")]
 pub mod parity;
 pub mod play;
@@ -29,13 +23,8 @@ mod progress;
 mod ranks;
 pub mod render;
 pub mod report;
-pub(crate) mod restarts;
-mod resumption;
-mod run_end;
 pub mod scale;
-mod start;
 mod stop;
-mod task;
 pub mod top;
 pub mod train;
 pub mod translate;

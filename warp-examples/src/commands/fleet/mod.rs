@@ -13,8 +13,9 @@ mod shown;
 
 use super::ranks::Ranks;
 use super::stop::Stop;
-use super::train::TrainArgs;
-use super::{Device, contradictions, notes, out_folder, say, tell};
+use super::train::args::TrainArgs;
+use super::train::{begin_notes, contradictions, out_folder};
+use super::{Device, say, tell};
 use crate::Outcome;
 use crate::run_config::resolve_listed;
 use anyhow::{Context, Result, bail};
@@ -112,11 +113,11 @@ fn write(
     if args.resume.is_none() {
         let of_settings = settings(&runs);
         let of_settings = of_settings.iter().map(|setting| &runs[setting.start].config);
-        let of_settings = of_settings.flat_map(|config| notes::of_run(config, 0));
+        let of_settings = of_settings.flat_map(|config| begin_notes::of_run(config, 0));
         let bases = bases.iter().map(ToString::to_string);
-        notes::tell(bases.chain(contradictions::without_effect(args)).chain(of_settings));
+        begin_notes::tell(bases.chain(contradictions::without_effect(args)).chain(of_settings));
     }
-    notes::tell(fleet.note().map(ToString::to_string));
+    begin_notes::tell(fleet.note().map(ToString::to_string));
     let about = FleetSummary {
         env: first.run.env_id.clone(),
         algorithm: algorithms(&runs),
@@ -172,7 +173,7 @@ fn create(
     runs: &[FleetRun],
     halving: Option<Halving>,
 ) -> Result<(PathBuf, Fleet)> {
-    super::train::tell_notice(entry);
+    begin_notes::tell_notice(entry);
     let first = &runs[0].config;
     let folder = folder_of(args, runs);
     let fleet = Fleet::create(&folder, &first.to_toml(entry.fields), runs, halving)
@@ -300,7 +301,7 @@ fn halving(args: &TrainArgs, first: &TrainConfig) -> Result<Option<Halving>> {
         return Ok(Fleet::halving(folder)?);
     }
     let Some(factor) = args.halving else { return Ok(None) };
-    if let Some(groups) = notes::several_groups(first) {
+    if let Some(groups) = begin_notes::several_groups(first) {
         bail!(
             "--halving {factor}: settings are compared by their mean return, but {} trains several \
              groups ({groups}), whose sum means little",

@@ -1,7 +1,8 @@
 //! `warp train -v`: the code path of a run's iterations, and the memory plan, with every array, before its
 //! first step.
 
-use super::{Device, tell};
+use crate::commands::Device;
+use crate::output::tell;
 use anyhow::Result;
 use warp_data::memory::{available, human};
 use warp_train::rollout::{PolicyRollout, Rollout};

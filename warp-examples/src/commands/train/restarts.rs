@@ -3,15 +3,16 @@
 //! The child is this program with the same command line, so that each process of a launcher watches over its own. A
 //! run that has begun goes on in its folder: the first process knows it, and its child tells the other ranks.
 
-use super::ranks::Ranks;
-use super::stop::{ASKING, Stop};
-use super::train::TrainArgs;
-use super::{fleet, options, task, tell};
+use super::args::{RestartArgs, TrainArgs};
+use super::task;
 use crate::Outcome;
+use crate::commands::fleet;
+use crate::commands::ranks::Ranks;
+use crate::commands::stop::{ASKING, Stop};
+use crate::output::tell;
 use anyhow::{Context, Result, bail};
-use clap::Args;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 use warp_func::Registry;
@@ -25,32 +26,7 @@ pub(crate) const LOST: u8 = 75;
 /// How often a child is looked after.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// What happens when a rank is lost.
-#[derive(Debug, Clone, Default, Args)]
-pub struct RestartArgs {
-    /// Restart at most N times, from the newest checkpoint, when a rank is lost (exit code 75) or the training process is
-    /// killed. Training then runs in a child process. With several processes, give it to all.
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = options::whole::<u32>)]
-    pub restarts: u32,
-    /// The process that watches over this one.
-    #[arg(long, hide = true)]
-    supervisor: Option<u32>,
-    /// The folder of a run or fleet that has begun before.
-    #[arg(long, hide = true)]
-    go_on_in: Option<PathBuf>,
-}
-
 impl RestartArgs {
-    /// Whether this process is to watch over one that trains.
-    pub(super) fn is_supervisor(&self) -> bool {
-        self.restarts > 0 && self.supervisor.is_none()
-    }
-
-    /// The folder of what has begun before, if it was restarted.
-    pub(super) fn go_on_in(&self) -> Option<&Path> {
-        self.go_on_in.as_deref()
-    }
-
     /// Ties this process to the one that watches over it, if any: it ends with it, and is killed by no signal that
     /// the other one also gets.
     ///

@@ -1,6 +1,7 @@
 //! Warns of what half precision loses of observations, if a learner on a GPU stores them in it.
 
-use super::{Device, tell};
+use crate::commands::Device;
+use crate::output::tell;
 use warp_train::{Callback, Result, Trainer, half_precision};
 
 /// Checks observations at the first checkpoint, the second, the fourth and so on, when the host has them, until there

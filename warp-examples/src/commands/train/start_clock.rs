@@ -1,20 +1,12 @@
 //! `warp train -v`: where the time goes from the beginning of the command to the end of its first iteration.
 
-use super::{Device, tell};
+use crate::commands::device::{Device, KernelWaits};
+use crate::output::tell;
 use std::sync::Arc;
 use std::time::Instant;
 use warp_train::callback::Flow;
 use warp_train::metrics::IterationMetrics;
 use warp_train::{Callback, Result, Trainer};
-
-/// How long the host has waited for kernels, in seconds.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct KernelWaits {
-    /// For machine code, compiled or read from the cache.
-    pub machine_code: f64,
-    /// For the driver to load it.
-    pub loading: f64,
-}
 
 /// A part of a start, which begins where the one before it ends.
 #[derive(Debug)]

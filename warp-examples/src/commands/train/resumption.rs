@@ -1,6 +1,6 @@
 //! The configuration of a resumed run: its own, with the allowed changes.
 
-use super::train::TrainArgs;
+use super::args::TrainArgs;
 use crate::run_config::read_config;
 use crate::settings;
 use anyhow::{Context, Result};

@@ -1,6 +1,6 @@
 //! What a command line says twice: refused where an option and `--set` differ, said where a later word wins.
 
-use super::train::TrainArgs;
+use super::args::TrainArgs;
 use crate::settings::{parse_value, split};
 use anyhow::{Result, bail};
 
@@ -32,7 +32,7 @@ pub(super) fn check(args: &TrainArgs) -> Result<()> {
 }
 
 /// The words of `--set` that have no effect, a sentence each: others come later, or the key is swept.
-pub(super) fn without_effect(args: &TrainArgs) -> Vec<String> {
+pub(in crate::commands) fn without_effect(args: &TrainArgs) -> Vec<String> {
     let mut found = Vec::new();
     for (n, set) in args.set.iter().enumerate() {
         let Ok((key, value)) = split(set) else { continue };

@@ -1,18 +1,18 @@
 //! Where a new run or fleet lies: in --out, or in the folder that the keys basedir and tag name.
 
-use super::train::TrainArgs;
+use super::args::TrainArgs;
 use std::path::PathBuf;
 use warp_train::Run;
 use warp_train::config::RunConfig;
 
 /// The folder of a new run called `name`.
-pub(super) fn of(args: &TrainArgs, run: &RunConfig, name: &str) -> PathBuf {
+pub(in crate::commands) fn of(args: &TrainArgs, run: &RunConfig, name: &str) -> PathBuf {
     args.out.clone().unwrap_or_else(|| Run::free_folder(run, name))
 }
 
 /// Adds to an error of a folder that can't be written how to have another one; the keys may be those of a file that
 /// somebody else has written.
-pub(super) fn with_way_out(
+pub(in crate::commands) fn with_way_out(
     error: warp_train::Error,
     args: &TrainArgs,
     run: &RunConfig,

@@ -1,7 +1,7 @@
 //! What `warp train` is to do for one rank: a new run, or one in a folder that goes on, and its configuration.
 
-use super::train::TrainArgs;
-use super::{notes, out_folder, resumption};
+use super::args::TrainArgs;
+use super::{begin_notes, out_folder, resumption};
 use crate::basis::Basis;
 use crate::settings;
 use anyhow::{Context, Result};
@@ -51,7 +51,7 @@ impl Task {
             None => (configure_new(&args, registry)?, None),
         };
         if place.is_none() {
-            notes::check_stop(&config)?;
+            begin_notes::check_stop(&config)?;
         }
         if args.ranks.scale_envs && from.is_none() {
             config.run.num_envs = config.run.num_envs.saturating_mul(n_ranks);
@@ -103,7 +103,7 @@ fn configure_resumed(args: &TrainArgs, from: &Place, registry: &Registry) -> Res
     let config = resumption::configure(&from.folder, args, registry)?;
     // What a run has from before is its own.
     if args.set.iter().any(|set| set.starts_with("stop_at_return")) {
-        notes::check_stop(&config)?;
+        begin_notes::check_stop(&config)?;
     }
     Ok(config)
 }

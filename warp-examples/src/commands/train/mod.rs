@@ -1,16 +1,25 @@
 //! `warp train`: a new run, or one that is resumed.
+//!
+//! `args` has the options, `task` reads what they ask for, `begin_notes` says what should be known of it, and `summary`
+//! what came of it. `restarts` watches over a child that trains. Many runs at once are `commands/fleet/`'s business, which
+//! uses the files beside this one.
 
-use super::halves::HalfWatch;
-use super::ranks::{Rank, RankArgs, Ranks};
-use super::restarts::RestartArgs;
-use super::run_end::report;
-use super::start::StartClock;
+pub(super) mod args;
+pub(super) mod begin_notes;
+pub(super) mod contradictions;
+mod dashboard;
+mod half_precision;
+mod memory_plan;
+pub(super) mod out_folder;
+pub(crate) mod restarts;
+mod resumption;
+mod start_clock;
+mod summary;
+mod task;
+
+use super::ranks::{Rank, Ranks};
 use super::stop::Stop;
-use super::task::{self, Task};
-use super::{
-    Device, contradictions, dashboard, fleet, memory, notes, options, out_folder, restarts,
-    resumption, tell, thread_count, training_learner,
-};
+use super::{Device, fleet, tell, thread_count, training_learner};
 use crate::basis::Basis;
 use crate::records::array_log::{self, ArrayLog};
 use crate::records::kernels::Kernels;
@@ -18,116 +27,19 @@ use crate::records::trace::{self, Trace};
 use crate::records::{Records, curves};
 use crate::{Outcome, pool_file};
 use anyhow::{Result, anyhow, bail};
-use clap::Args;
-use std::path::{Path, PathBuf};
-use warp_func::{Entry, Registry};
+pub use args::{RestartArgs, TrainArgs};
+use begin_notes::tell_notice;
+use half_precision::HalfWatch;
+use start_clock::StartClock;
+use std::path::Path;
+use summary::report;
+use task::Task;
+use warp_func::Registry;
 use warp_train::callback::{Callback, EarlyStop, End, Stopped};
 use warp_train::checkpoint::list;
 use warp_train::run::{Evaluator, Locked, Place, Which, train};
 use warp_train::world::{Link, PATIENCE, World};
 use warp_train::{Checkpoint, Run, TrainConfig, Trainer};
-
-/// Train policies.
-#[derive(Debug, Clone, Args)]
-pub struct TrainArgs {
-    /// An environment's name, or a configuration file.
-    #[arg(value_name = "ENV | FILE.toml | FILE.yaml", required_unless_present = "resume")]
-    pub target: Option<String>,
-    /// Continue the run in this folder from its newest checkpoint, that of a step, or the one that did best in
-    /// evaluations. Environment and configuration come from the run; --set changes what may change: the run's length,
-    /// learning rates, coefficients and the like. Given a fleet's folder, complete the fleet, with any number of GPUs and
-    /// processes
-    #[arg(long, value_name = "RUN[@STEP | @best] | FLEET", conflicts_with_all = ["target", "envs", "seed", "out"])]
-    pub resume: Option<PathBuf>,
-    /// Device: auto, cpu, cuda or cuda:N.
-    #[arg(long, default_value = "auto")]
-    pub device: String,
-    /// Learner: auto, native, or burn (in a build with that feature).
-    #[arg(long, default_value = "auto")]
-    pub backend: String,
-    /// Number of environment replicas; short for --set num_envs=N.
-    #[arg(long, value_name = "N", value_parser = options::whole::<usize>)]
-    pub envs: Option<usize>,
-    /// Number of environment steps, summed over replicas; short for --set total_steps=N.
-    #[arg(long, value_name = "N", value_parser = options::whole::<u64>)]
-    pub steps: Option<u64>,
-    /// Seed; short for --set seed=S.
-    #[arg(long, value_name = "S", value_parser = options::whole::<u64>)]
-    pub seed: Option<u64>,
-    /// Train several runs at once, a fleet: one for each of the seeds A to B - 1. GPUs (--gpus), machines (--nodes) and
-    /// processes of a launcher share its runs.
-    #[arg(long, value_name = "A..B", conflicts_with_all = ["seed", "resume"])]
-    pub seeds: Option<String>,
-    /// Train several runs at once: one for each value of a key, or for values sampled from a range,
-    /// uniform(LOW,HIGH), log_uniform, int_uniform or int_log_uniform; may be given for several keys. Followed by "
-    /// if KEY=V", it applies only where another swept key has that value.
-    #[arg(long, value_name = "KEY=V,V,... | KEY=RANGE", conflicts_with = "resume")]
-    pub sweep: Vec<String>,
-    /// Samples from the ranges of --sweep, for each combination of the listed values.
-    #[arg(long, value_name = "N", requires = "sweep", value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub samples: Option<u32>,
-    /// Seed of these samples.
-    #[arg(long, value_name = "S", default_value_t = 0, requires = "sweep")]
-    pub sweep_seed: u64,
-    /// Successive halving: after each round of a sweep, the best one in N settings continues, and the next round is N
-    /// times as long.
-    #[arg(long, value_name = "N", requires = "sweep", value_parser = clap::value_parser!(u32).range(2..=1000))]
-    pub halving: Option<u32>,
-    /// Number of threads; 0: one per core. Results do not depend on it.
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = options::threads)]
-    pub threads: usize,
-    /// Set a key of the configuration.
-    #[arg(long, value_name = "KEY=VALUE")]
-    pub set: Vec<String>,
-    /// The run's folder; by default ENV-ALGORITHM-sSEED in the folder given by the keys basedir (runs) and tag.
-    #[arg(long, value_name = "RUN")]
-    pub out: Option<PathBuf>,
-    /// Print the memory plan first (every array, the total and the memory that is left), and a breakdown of the
-    /// start-up time.
-    #[arg(short, long, conflicts_with_all = ["seeds", "sweep"])]
-    pub verbose: bool,
-    /// Write a trace of where the time goes, for Perfetto (ui.perfetto.dev), and print a summary at the end.
-    #[arg(long, value_name = "FILE.json", conflicts_with_all = ["seeds", "sweep"])]
-    pub profile: Option<PathBuf>,
-    /// Show a dashboard instead of a progress line, if standard output is a terminal; in a build with the feature
-    /// dashboard.
-    #[arg(long, conflicts_with_all = ["seeds", "sweep"])]
-    pub dashboard: bool,
-    /// Several GPUs and machines.
-    #[command(flatten)]
-    pub ranks: RankArgs,
-    /// What happens when a rank is lost.
-    #[command(flatten)]
-    pub restarts: RestartArgs,
-}
-
-impl TrainArgs {
-    /// The options that are short for `--set`, as such.
-    pub(super) fn overrides(&self) -> impl Iterator<Item = String> {
-        let envs = self.envs.map(|n| format!("num_envs={n}"));
-        let steps = self.steps.map(|n| format!("total_steps={n}"));
-        let seed = self.seed.map(|n| format!("seed={n}"));
-        [envs, steps, seed].into_iter().flatten()
-    }
-
-    /// The same for what has begun in `folder`, where its configuration lies.
-    pub(super) fn going_on_in(&self, folder: PathBuf) -> Self {
-        Self {
-            resume: Some(folder),
-            target: None,
-            envs: None,
-            steps: None,
-            seed: None,
-            seeds: None,
-            sweep: Vec::new(),
-            samples: None,
-            halving: None,
-            set: Vec::new(),
-            out: None,
-            ..self.clone()
-        }
-    }
-}
 
 /// Runs the command.
 ///
@@ -246,9 +158,9 @@ impl<'a> OneRank<'a> {
             tell(&why);
         }
         let based = basis.map(|basis| basis.to_string());
-        let of_run = notes::of_run(trainer.config(), trainer.env_steps());
+        let of_run = begin_notes::of_run(trainer.config(), trainer.env_steps());
         let said = based.into_iter().chain(contradictions::without_effect(&args)).chain(of_run);
-        notes::tell(said.chain(run.notes().iter().cloned()));
+        begin_notes::tell(said.chain(run.notes().iter().cloned()));
         // A wait that the user should not wonder about.
         if let Some(notice) = device.compile_notice() {
             tell(&notice);
@@ -390,7 +302,7 @@ impl<'a> OneRank<'a> {
         let prepared = trainer.prepare();
         clock.part("learner");
         if self.args.verbose && self.config.world.is_first() {
-            memory::show(trainer, &self.device)?;
+            memory_plan::show(trainer, &self.device)?;
             clock.part("memory plan");
         }
         Ok(prepared?)
@@ -466,12 +378,5 @@ fn with_last_good(error: warp_train::Error, folder: &Path) -> warp_train::Error 
             warp_train::Error::Broken { step, reason }
         }
         other => other,
-    }
-}
-
-/// Says what should be known of an environment before training in it.
-pub(super) fn tell_notice(entry: &Entry) {
-    if let Some(notice) = entry.notice {
-        tell(notice);
     }
 }

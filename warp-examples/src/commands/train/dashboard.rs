@@ -1,6 +1,6 @@
 //! `warp train --dashboard`: what is shown of a run as it trains.
 
-use super::progress::ReturnBar;
+use crate::commands::progress::ReturnBar;
 use anyhow::Result;
 use warp_train::Trainer;
 use warp_train::callback::Callback;

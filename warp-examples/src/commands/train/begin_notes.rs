@@ -3,13 +3,13 @@
 
 use crate::output;
 use anyhow::{Result, bail};
-use warp_func::Start;
+use warp_func::{Entry, Start};
 use warp_train::TrainConfig;
 use warp_train::config::RunConfig;
 use warp_train::trainer::trained_groups;
 
 /// Prints each of `notes` once.
-pub(super) fn tell(notes: impl IntoIterator<Item = String>) {
+pub(in crate::commands) fn tell(notes: impl IntoIterator<Item = String>) {
     let mut said = Vec::new();
     for note in notes {
         if !said.contains(&note) {
@@ -21,7 +21,7 @@ pub(super) fn tell(notes: impl IntoIterator<Item = String>) {
 }
 
 /// Notes on a run that continues after `done` steps.
-pub(super) fn of_run(config: &TrainConfig, done: u64) -> Vec<String> {
+pub(in crate::commands) fn of_run(config: &TrainConfig, done: u64) -> Vec<String> {
     let mut found: Vec<String> = whole_iterations(config, done).into_iter().collect();
     found.extend(without_learning(config, done));
     found.extend(without_effect(config));
@@ -31,7 +31,7 @@ pub(super) fn of_run(config: &TrainConfig, done: u64) -> Vec<String> {
 
 /// The groups of a run that trains several of them, which may play against each other: the sum of their returns means
 /// little.
-pub(super) fn several_groups(config: &TrainConfig) -> Option<String> {
+pub(in crate::commands) fn several_groups(config: &TrainConfig) -> Option<String> {
     let names: Vec<&str> = config.spec.groups.iter().map(|group| group.name.as_str()).collect();
     let n_trained = trained_groups(config).iter().filter(|trained| **trained).count();
     (n_trained > 1).then(|| names.join(", "))
@@ -144,6 +144,13 @@ fn without_learning(config: &TrainConfig, done: u64) -> Vec<String> {
         }
     }
     found
+}
+
+/// Says what should be known of an environment before training in it.
+pub(in crate::commands) fn tell_notice(entry: &Entry) {
+    if let Some(notice) = entry.notice {
+        output::tell(notice);
+    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
 //! What is said of a run at its end.
 
-use super::progress::by_group;
-use super::say;
-use crate::output::short;
+use crate::commands::progress::by_group;
+use crate::output::{say, short};
 use anyhow::Result;
 use std::path::Path;
 use warp_train::callback::{End, Stopped};
