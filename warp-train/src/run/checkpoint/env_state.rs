@@ -1,7 +1,7 @@
 //! The arrays of environments that a checkpoint holds: on the host, or on their way from a GPU.
 
+use super::encoding::{OwnedTensor, dtype, words};
 use crate::error::Result;
-use crate::run::encoding::{OwnedTensor, dtype, words};
 use std::borrow::Cow;
 use warp_core::DType;
 use warp_data::ArrayId;

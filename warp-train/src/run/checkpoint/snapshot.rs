@@ -1,12 +1,11 @@
 //! What a checkpoint holds, put together from all ranks: rows in the order of replicas, weights as every rank
 //! has them.
 
+use super::encoding::encode;
+use super::env_state::EnvState;
 use crate::digest::digest;
 use crate::error::{Error, Result};
 use crate::model::{LearnerState, NamedArray, Statistic};
-use crate::run::checkpoint::Counters;
-use crate::run::encoding::encode;
-use crate::run::env_state::EnvState;
 use crate::world::{PATIENCE, World};
 use warp_func::VecEnv;
 
@@ -14,6 +13,19 @@ use warp_func::VecEnv;
 const PIECE: usize = 64 << 20;
 /// Statistics with a number for each row.
 const OF_ROWS: &str = ".discounted_return";
+
+/// Counters that a checkpoint keeps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Counters {
+    /// The environment's name.
+    pub env_id: String,
+    /// The run's seed.
+    pub seed: u64,
+    /// Iterations done.
+    pub iteration: u64,
+    /// Environment steps done.
+    pub env_steps: u64,
+}
 
 /// A run at one of its steps, whole.
 #[derive(Debug, Clone)]

@@ -1,16 +1,16 @@
 //! A run's folder as a callback: it writes lines and checkpoints.
 
+use super::journal::METRICS;
+use super::open_line;
+use super::run_folder::{Run, Scroll};
 use crate::config::TrainConfig;
 use crate::error::{Error, Result};
 use crate::run::callback::{Callback, End, Flow, unless_enough};
 use crate::run::checkpoint;
+use crate::run::checkpoint::snapshot::Snapshot;
 use crate::run::evaluate::Evaluation;
-use crate::run::journal::METRICS;
 use crate::run::league::{League, Table};
 use crate::run::metrics::IterationMetrics;
-use crate::run::open_line;
-use crate::run::run_folder::{Run, Scroll};
-use crate::run::snapshot::Snapshot;
 use crate::run::trainer::Trainer;
 use serde::Serialize;
 use std::sync::Arc;

@@ -2,29 +2,29 @@
 //!
 //! One process at a time trains in it: it holds the lock of `metrics.jsonl`.
 
+use super::array_files::{ARRAYS, supersede};
+use super::background_writer::BackgroundWriter;
+use super::best::BestSteps;
+use super::configurations;
+use super::journal::{Journal, Logged, METRICS, each_line};
+use super::new_folder;
+use super::open_line;
+use super::set_aside::set_aside;
 use crate::config::RunConfig;
 use crate::engine::StepRates;
 use crate::error::{Error, Result};
-use crate::run::array_files::{ARRAYS, supersede};
-use crate::run::background_writer::BackgroundWriter;
-use crate::run::best::BestSteps;
 use crate::run::checkpoint;
 use crate::run::checkpoint::Checkpoint;
 use crate::run::durable;
 use crate::run::durable::write_whole;
 use crate::run::iteration_sum::IterationSum;
-use crate::run::journal::{Journal, Logged, METRICS, each_line};
 use crate::run::metrics::RecentReturns;
-use crate::run::new_folder;
-use crate::run::open_line;
-use crate::run::set_aside::set_aside;
 use crate::run::trainer::Trainer;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use warp_core::toml::Table;
-use warp_data::file;
 
 /// An open run folder.
 #[derive(Debug)]
@@ -50,11 +50,6 @@ pub struct Run {
     /// there, since then it is to go on whatever it has reached.
     pub(super) evaluated: Option<f64>,
     notes: Vec<String>,
-}
-
-/// Where [`Run::keep_config`] keeps what held until `env_steps`.
-pub(crate) fn kept_config(folder: &Path, env_steps: u64) -> PathBuf {
-    folder.join(format!("config-{env_steps:012}.toml"))
 }
 
 /// What the thread that writes has.
@@ -265,9 +260,7 @@ impl Run {
     /// # Errors
     /// No such folder, or one without a run.
     pub fn config(folder: &Path) -> Result<String> {
-        let path = folder.join("config.toml");
-        file::read_text(&path, file::CONFIGURATION)
-            .map_err(|e| Error::file("cannot read a run's", &path, e))
+        configurations::config(folder)
     }
 
     /// Keeps the configuration of the run in `folder` as `config-<12-digit step>.toml`: what held until
@@ -276,15 +269,7 @@ impl Run {
     /// # Errors
     /// A folder that can't be read or written.
     pub fn keep_config(folder: &Path, env_steps: u64, has_changes: bool) -> Result<()> {
-        let earlier = Self::earlier_configs(folder)?;
-        let text = match earlier.into_iter().find(|(until, _)| *until >= env_steps) {
-            // There already: the run was continued from this step before, and did not get further.
-            Some((until, _)) if until == env_steps => return Ok(()),
-            Some((_, text)) => text,
-            None if has_changes => Self::config(folder)?,
-            None => return Ok(()),
-        };
-        write_whole(&kept_config(folder, env_steps), &text)
+        configurations::keep_config(folder, env_steps, has_changes)
     }
 
     /// What [`Run::keep_config`] has kept: until which step, and the text; in the order of the steps.
@@ -292,18 +277,7 @@ impl Run {
     /// # Errors
     /// A file that can't be read.
     pub fn earlier_configs(folder: &Path) -> Result<Vec<(u64, String)>> {
-        let unreadable = |path: &Path, e| Error::file("cannot read", path, e);
-        let entries = std::fs::read_dir(folder).map_err(|e| unreadable(folder, e))?;
-        let mut found = Vec::new();
-        for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
-            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            let step = name.strip_prefix("config-").and_then(|name| name.strip_suffix(".toml"));
-            let Some(step) = step.and_then(|step| step.parse().ok()) else { continue };
-            let text = file::read_text(&path, file::CONFIGURATION);
-            found.push((step, text.map_err(|e| unreadable(&path, e))?));
-        }
-        found.sort();
-        Ok(found)
+        configurations::earlier_configs(folder)
     }
 
     /// The folder.
@@ -391,6 +365,6 @@ fn summarises(path: &Path, env_steps: u64) -> bool {
 }
 
 /// Writes the checkpoint of where `trainer` is into `folder`.
-pub(super) fn save(folder: &Path, trainer: &Trainer) -> Result<PathBuf> {
+fn save(folder: &Path, trainer: &Trainer) -> Result<PathBuf> {
     checkpoint::save(folder, &*trainer.snapshot()?)
 }

@@ -6,15 +6,20 @@
 //! bytes. A folder is written under another name and renamed when it is complete, and renamed again before it is
 //! deleted. What holds a number that is not finite is neither saved nor opened.
 
+pub(crate) mod encoding;
+pub(crate) mod env_state;
+pub(crate) mod snapshot;
+
 use crate::digest::digest;
 use crate::error::{Error, Result};
 use crate::model::LearnerState;
 use crate::run::durable;
-use crate::run::encoding::{decode, decode_memory, dtype, encode, encode_memory};
-use crate::run::snapshot::Snapshot;
 use crate::world::World;
+use encoding::{decode, decode_memory, dtype, encode, encode_memory};
 use safetensors::{SafeTensors, serialize};
 use serde::{Deserialize, Serialize};
+pub use snapshot::Counters;
+use snapshot::Snapshot;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use warp_core::DType;
@@ -76,19 +81,6 @@ pub struct Checkpoint {
     /// The learner's part.
     pub learner: LearnerState,
     state: Vec<u8>,
-}
-
-/// Counters that a checkpoint keeps.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Counters {
-    /// The environment's name.
-    pub env_id: String,
-    /// The run's seed.
-    pub seed: u64,
-    /// Iterations done.
-    pub iteration: u64,
-    /// Environment steps done.
-    pub env_steps: u64,
 }
 
 /// Writes a checkpoint into `folder` (the run's `checkpoints`) and returns its path.

@@ -3,14 +3,14 @@
 //! `RUN/after-<12-digit step>/` gets a copy of the run's records, and its later checkpoints. That makes it a
 //! run of its own, which can be drawn, evaluated and continued.
 
+use super::array_files::ARRAYS;
+use super::configurations::{earlier_configs, kept_config};
+use super::journal::METRICS;
+use super::open_line::OPEN_LINE;
 use crate::error::{Error, Result};
-use crate::run::array_files::ARRAYS;
 use crate::run::checkpoint;
 use crate::run::durable;
-use crate::run::journal::METRICS;
 use crate::run::league::LEAGUE;
-use crate::run::open_line::OPEN_LINE;
-use crate::run::run_folder::{Run, kept_config};
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ pub(crate) fn set_aside(run: &Path, step: u64) -> Result<Option<PathBuf>> {
     for name in RECORDS {
         copy(&run.join(name), &partial.join(name))?;
     }
-    let configs = Run::earlier_configs(run)?;
+    let configs = earlier_configs(run)?;
     for (until, _) in &configs {
         copy(&kept_config(run, *until), &kept_config(&partial, *until))?;
     }

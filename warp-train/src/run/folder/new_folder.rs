@@ -1,9 +1,9 @@
 //! The folder of a new run or fleet: made under another name and renamed when it is complete, so that
 //! a process that is killed at any moment leaves none that is half made.
 
+use super::journal::{Journal, METRICS};
 use crate::error::{Error, Result};
 use crate::run::durable;
-use crate::run::journal::{Journal, METRICS};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 

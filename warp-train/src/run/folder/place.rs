@@ -1,7 +1,7 @@
 //! A run and one of its checkpoints, as people name them: `RUN`, `RUN@STEP` or `RUN@best`.
 
+use super::run_folder::Run;
 use crate::error::Result;
-use crate::run::Run;
 use crate::run::checkpoint::Checkpoint;
 use std::path::{Path, PathBuf};
 

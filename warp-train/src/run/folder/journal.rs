@@ -1,8 +1,8 @@
 //! `metrics.jsonl`: lines are appended and never changed. Whoever appends holds the file's lock, which
 //! the system releases when the process ends, however it ends.
 
+use super::best::BestSteps;
 use crate::error::{Error, Result};
-use crate::run::best::BestSteps;
 use crate::run::durable;
 use serde::Deserialize;
 use std::collections::BTreeMap;
