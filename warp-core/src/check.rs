@@ -4,12 +4,13 @@
 //! would run into later: unwritten or infinite numbers, violated bounds, hidden state, replicas
 //! that influence each other, agents that come back to life, episodes that never end.
 
+use crate::actions::{Ended, GroupAction};
 use crate::config::Config;
 use crate::draw::{Draw, Purpose};
 use crate::env::{Env, Table, TableData};
 use crate::error::{Error, Result};
 use crate::replica::Replica;
-use crate::single::{Ended, GroupAction, Single};
+use crate::single::Single;
 use crate::space::Space;
 use crate::spec::{EnvSpec, GroupSpec};
 use std::sync::Arc;

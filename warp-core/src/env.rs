@@ -10,10 +10,8 @@ use crate::draw::Draw;
 use crate::error::Result;
 use crate::kernel::Kernel;
 use crate::spec::EnvSpec;
+pub use crate::spec::MAX_GROUPS;
 use crate::state::{Scalars, State};
-
-/// Maximum number of groups of agents in an environment.
-pub const MAX_GROUPS: usize = 8;
 
 /// One value per group, indexed by the group's number in the spec.
 pub type Groups<T> = [T; MAX_GROUPS];

@@ -1,6 +1,7 @@
 //! What an environment is.
 #![doc = include_str!("../README.md")]
 
+mod actions;
 pub mod by_value;
 pub mod check;
 pub mod config;
@@ -23,14 +24,12 @@ pub mod team;
 pub use check::check_env;
 pub use config::{Config, ConfigField, ConfigValue, in_range};
 pub use draw::{Draw, Purpose};
-pub use env::{
-    Actions, Env, Fault, Groups, MAX_GROUPS, Observation, StepOut, Table, TableData, View,
-};
+pub use env::{Actions, Env, Fault, Groups, Observation, StepOut, Table, TableData, View};
 pub use error::{Error, Result};
 pub use kernel::{Kernel, Layout};
 pub use single::Single;
 pub use space::{Flat, FlatEntry, Space};
-pub use spec::{EnvSpec, GroupSpec, LimitEnds, TimeLimit};
+pub use spec::{EnvSpec, GroupSpec, LimitEnds, MAX_GROUPS, TimeLimit};
 pub use state::{Bits, DType, Field, FieldSource, Record, Scalars, State};
 
 /// The [`toml`] crate that configurations are read with, re-exported so that versions agree.

@@ -1,12 +1,13 @@
 //! One replica's numbers: state, observations, rewards. They do not depend on the environment's type, so that what is done
 //! with them is compiled once for all environments.
 
+use crate::actions::{Ended, GroupAction};
 use crate::dimension::field_len;
 use crate::draw::{Draw, Purpose};
-use crate::env::{Actions, Groups, MAX_GROUPS};
+use crate::env::{Actions, Groups};
 use crate::error::{Error, Result};
-use crate::single::{Ended, GroupAction};
 use crate::space::Space;
+use crate::spec::MAX_GROUPS;
 use crate::spec::{EnvSpec, LimitEnds};
 use crate::state::{Bits, DType, Field, FieldSource};
 

@@ -1,6 +1,7 @@
 //! One replica of an environment, stepped by itself: for learning the interface, for tests, and for
 //! [`check_env`](crate::check_env). Thousands of replicas are `warp-func`'s business.
 
+pub use crate::actions::{Ended, GroupAction};
 use crate::env::{Env, Observation, StepOut};
 use crate::error::{Error, Result};
 use crate::replica::{FieldData, FieldIter, Replica, given, per_group, put_scalars};
@@ -13,24 +14,6 @@ use std::sync::Arc;
 pub struct Single<E: Env> {
     env: Arc<E>,
     replica: Replica,
-}
-
-/// How a step ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ended {
-    /// The game is over.
-    pub terminated: bool,
-    /// The time limit cut the episode.
-    pub truncated: bool,
-}
-
-/// The actions of one group: discrete heads or real numbers.
-#[derive(Debug, Clone, PartialEq)]
-pub enum GroupAction {
-    /// i32 `[n_agents, n_heads]`.
-    Discrete(Vec<i32>),
-    /// f32 `[n_agents, dim]`.
-    Continuous(Vec<f32>),
 }
 
 impl<E: Env> Single<E> {

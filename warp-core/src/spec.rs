@@ -1,9 +1,12 @@
 //! What an environment looks like from outside: its groups of agents, spaces and time limit.
 
-use crate::env::{Env, MAX_GROUPS};
+use crate::env::Env;
 use crate::error::{Error, Result};
 use crate::space::Space;
 use crate::state::State;
+
+/// Maximum number of groups of agents in an environment.
+pub const MAX_GROUPS: usize = 8;
 
 /// The outside of an environment.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,7 +1,6 @@
 //! One array: a typed, shaped, reference-counted block of host memory whose address never changes.
 #![expect(unsafe_code, reason = "owns raw memory, so that executors and tensor libraries share it")]
 
-use crate::store::bytes_of;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -29,6 +28,14 @@ macro_rules! elements {
     )*};
 }
 elements!(f32 => F32, i32 => I32, u32 => U32, u8 => U8);
+
+/// Bytes of an array; `u128::MAX` for more than that.
+pub(crate) fn bytes_of(dtype: DType, shape: &[usize]) -> u128 {
+    if shape.contains(&0) {
+        return 0;
+    }
+    shape.iter().fold(dtype.size() as u128, |bytes, n| bytes.saturating_mul(*n as u128))
+}
 
 /// A named array; cloning it clones the handle, not the numbers.
 #[derive(Debug, Clone)]

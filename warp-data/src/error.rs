@@ -1,6 +1,6 @@
 //! What can go wrong with stored arrays; every message contains the array's name and the values.
 
-use crate::memory::human;
+use crate::bytes::human;
 use warp_core::DType;
 
 /// The crate's result.

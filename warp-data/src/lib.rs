@@ -2,6 +2,7 @@
 #![doc = include_str!("../README.md")]
 
 pub mod array;
+mod bytes;
 #[cfg(feature = "cuda")]
 pub mod cuda;
 pub mod error;

@@ -3,6 +3,7 @@
 //! The least of what the system has, of what every control group that this process is in (version 1
 //! or 2, up to the root) still allows, and of what `ulimit -v` and `ulimit -d` leave.
 
+pub use crate::bytes::human;
 use crate::error::{Error, Result};
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -154,19 +155,6 @@ pub fn check(what: &str, needed: u128, lower: &str) -> Result<()> {
         return Ok(());
     }
     Err(Error::OutOfMemory { what: what.into(), needed, free, lower: lower.into() })
-}
-
-/// Bytes as a person writes them.
-#[must_use]
-pub fn human(bytes: u128) -> String {
-    const UNITS: [&str; 6] = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"];
-    let mut value = bytes as f64;
-    let mut unit = 0;
-    while value >= 1024.0 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    if unit == 0 { format!("{bytes} bytes") } else { format!("{value:.1} {}", UNITS[unit]) }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! Arrays are declared in a [`Plan`], whose size is known and checked before a byte is allocated;
 //! then they live as long as the [`Store`], at addresses that never change.
 
-use crate::array::{Array, Element};
+use crate::array::{Array, Element, bytes_of};
 use crate::error::{Error, Result};
 use crate::memory;
 use warp_core::DType;
@@ -74,14 +74,6 @@ impl Plan {
             |(name, dtype, shape): &(String, DType, Vec<usize>)| Array::zeros(name, *dtype, shape);
         Ok(Store { arrays: self.arrays.iter().map(array).collect() })
     }
-}
-
-/// Bytes of an array; `u128::MAX` for more than that.
-pub(crate) fn bytes_of(dtype: DType, shape: &[usize]) -> u128 {
-    if shape.contains(&0) {
-        return 0;
-    }
-    shape.iter().fold(dtype.size() as u128, |bytes, n| bytes.saturating_mul(*n as u128))
 }
 
 /// Named arrays on the host.

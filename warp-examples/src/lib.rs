@@ -15,14 +15,17 @@ pub mod output;
 #[doc(hidden)]
 pub mod parsers;
 pub mod pathway;
-mod place;
 pub mod pool_file;
 pub mod records;
 pub mod render;
 pub mod replay;
 pub mod report;
+mod run_config;
 pub mod settings;
 pub mod sweep;
+#[cfg(unix)]
+mod terminal_keys;
+mod toml_line;
 mod usage;
 pub mod yaml;
 
@@ -95,7 +98,7 @@ fn execute(args: &[OsString], registry: &Registry) -> u8 {
 /// what the user can put right.
 fn code_of(error: &anyhow::Error) -> u8 {
     match error.downcast_ref() {
-        Some(warp_train::Error::Ranks(_)) => commands::restarts::LOST,
+        Some(warp_train::Error::Ranks(_)) => commands::train::restarts::LOST,
         Some(error) if !error.is_users() => 1,
         _ => 2,
     }

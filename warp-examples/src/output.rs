@@ -40,6 +40,16 @@ pub fn one_line(text: &str) -> String {
     plain(text).replace(['\n', '\t'], " ")
 }
 
+/// A number with three digits, a letter and a space.
+pub(crate) fn short(number: f64) -> String {
+    match number {
+        n if n >= 1e9 => format!("{:.2} G ", n / 1e9),
+        n if n >= 1e6 => format!("{:.2} M ", n / 1e6),
+        n if n >= 1e3 => format!("{:.1} k ", n / 1e3),
+        n => format!("{n:.1} "),
+    }
+}
+
 /// An error and its causes, each said once: some quote their cause themselves.
 #[must_use]
 pub fn sentence(error: &anyhow::Error) -> String {

@@ -4,11 +4,11 @@
 //! The rows are no part of a checkpoint. A run's `config.toml` holds the file's digest instead, so
 //! that a run that is resumed or evaluated begins its episodes in exactly the same states.
 
-use crate::replay::npz::{self, Numeric, Recorded};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use std::path::Path;
 use std::sync::Arc;
 use warp_data::file;
+use warp_envs::numpy::{Numeric, Recorded, read_npz};
 use warp_func::{ResetPool, Start};
 use warp_train::TrainConfig;
 use warp_train::digest;
@@ -42,7 +42,7 @@ pub fn attach(config: &mut TrainConfig) -> Result<()> {
 /// The arrays of an `.npz` file as a pool.
 fn pool(bytes: &[u8]) -> Result<ResetPool> {
     let mut pool = ResetPool::new();
-    for (name, array) in npz::read_npz(bytes)? {
+    for (name, array) in read_npz(bytes)? {
         pool = add(pool, &name, &array)?;
     }
     ensure!(pool != ResetPool::new(), "it contains no arrays");

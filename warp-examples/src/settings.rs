@@ -2,7 +2,7 @@
 
 use crate::basis::Basis;
 use crate::output::tell;
-use crate::place::line_of;
+use crate::toml_line::line_of;
 use crate::yaml;
 use anyhow::{Context, Result, bail};
 use std::path::Path;

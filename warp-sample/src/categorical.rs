@@ -6,18 +6,8 @@
 
 use crate::error::{Error, Result};
 use crate::head::{Choices, Head, LANES, Pick};
-use crate::rows::Rows;
+use crate::rows::{Mode, Rows, check_length};
 use warp_core::Purpose;
-
-/// Whether actions are sampled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// Drawn from the distribution.
-    Sample,
-    /// The first choice whose logit is largest among those allowed, or the mean of a Gaussian;
-    /// nothing is drawn.
-    Greedy,
-}
 
 /// Where the results of [`CategoricalLayout::sample`] go.
 #[derive(Debug)]
@@ -226,14 +216,4 @@ impl CategoricalLayout {
 fn nth_allowed(mask: &[u8], nth: u32) -> Option<u32> {
     let allowed = mask.iter().enumerate().filter(|(_, m)| **m != 0);
     allowed.map(|(choice, _)| choice as u32).nth(nth as usize)
-}
-
-pub(crate) fn check_length(
-    array: &'static str,
-    found: usize,
-    per_row: usize,
-    rows: usize,
-) -> Result<()> {
-    let expected = per_row.saturating_mul(rows);
-    if found == expected { Ok(()) } else { Err(Error::Length { array, found, expected, rows }) }
 }

@@ -2,7 +2,7 @@
 //!
 //! Every message is one sentence that says which array or row is wrong and how.
 
-use crate::gaussian::Bounding;
+use crate::bounding::Bounding;
 
 /// The crate's result.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -5,24 +5,13 @@
 //! stream (seed, replica, agent, step, [`Purpose::Action`]), that is, the stream's `d`-th normal
 //! sample.
 
-use crate::categorical::{Mode, check_length};
+use crate::bounding::Bounding;
 use crate::density::{UNIT_ENTROPY, log_slope, mean_log_slope, mean_log_slopes, normal};
 use crate::error::{Error, Result};
 use crate::head::LANES;
-use crate::rows::Rows;
+use crate::rows::{Mode, Rows, check_length};
 use warp_core::Purpose;
 use warp_core::math;
-
-/// How an unbounded sample becomes an action within bounds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bounding {
-    /// The sample is in the action's own units and clipped to the bounds. Log-probability and entropy
-    /// are those of the sample before that.
-    Clip,
-    /// `centre + half_range * tanh(sample)`; bounds must be finite. Log-probability is that of the
-    /// action: it includes the slope of tanh and the range.
-    Squash,
-}
 
 /// Where the results of [`GaussianLayout::sample`] go.
 #[derive(Debug)]

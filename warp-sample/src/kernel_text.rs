@@ -4,7 +4,8 @@
 //! [`layout_text`] writes. The text needs `warp_core::kernel_text::HEADERS`; a host C++ compiler also
 //! accepts it.
 
-use crate::gaussian::{Bounding, GaussianLayout};
+use crate::bounding::Bounding;
+use crate::gaussian::GaussianLayout;
 use crate::layout::ActionLayout;
 use std::fmt::Write;
 

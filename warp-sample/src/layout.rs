@@ -1,9 +1,9 @@
 //! Any action, discrete or continuous, behind one type: what a policy's outputs mean.
 
-use crate::categorical::{CategoricalLayout, Mode, Samples};
+use crate::categorical::{CategoricalLayout, Samples};
 use crate::error::{Error, Result};
 use crate::gaussian::{GaussianLayout, GaussianSamples};
-use crate::rows::Rows;
+use crate::rows::{Mode, Rows};
 
 /// What a policy's outputs mean and what its actions are.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,6 +1,7 @@
 //! How actions are sampled.
 #![doc = include_str!("../README.md")]
 
+mod bounding;
 mod categorical;
 #[cfg(feature = "cuda")]
 pub mod cuda;
@@ -13,9 +14,10 @@ mod layout;
 mod ou;
 mod rows;
 
-pub use categorical::{CategoricalLayout, Mode, Samples};
+pub use bounding::Bounding;
+pub use categorical::{CategoricalLayout, Samples};
 pub use error::{Error, Result};
-pub use gaussian::{Bounding, GaussianLayout, GaussianSamples};
+pub use gaussian::{GaussianLayout, GaussianSamples};
 pub use layout::{ActionLayout, ActionSamples, ActionsMut};
 pub use ou::OrnsteinUhlenbeck;
-pub use rows::Rows;
+pub use rows::{Mode, Rows};

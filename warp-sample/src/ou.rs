@@ -5,10 +5,9 @@
 //! the mean plus `scale x`, clipped to its bounds. In the long run `x` has mean 0, standard deviation
 //! `stddev / sqrt(1 - (1 - damping)^2)` and, over `k` steps, the correlation `(1 - damping)^k`.
 
-use crate::categorical::check_length;
 use crate::error::{Error, Result};
 use crate::gaussian::GaussianLayout;
-use crate::rows::Rows;
+use crate::rows::{Rows, check_length};
 use warp_core::Purpose;
 
 /// The process's coefficients. Its state is an array of the caller's, f32 `[rows, dim]`, that starts

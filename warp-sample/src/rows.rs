@@ -4,10 +4,21 @@
 //! on its place in the batch, so a batch may be divided into shards, threads or devices without changing
 //! any action.
 
+use crate::error::{Error, Result};
 use crate::head::{LANES, Lanes, filled};
 use std::f32::consts::TAU;
 use warp_core::philox::uniform_f32;
 use warp_core::{Draw, Purpose, math};
+
+/// Whether actions are sampled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Drawn from the distribution.
+    Sample,
+    /// The first choice whose logit is largest among those allowed, or the mean of a Gaussian;
+    /// nothing is drawn.
+    Greedy,
+}
 
 /// Names of the rows of a batch, which is stored as `[n_replicas, n_agents]` and belongs to one
 /// step.
@@ -93,4 +104,15 @@ impl Rows {
         }
         normals
     }
+}
+
+/// Whether an array has `per_row` elements for each of so many rows.
+pub(crate) fn check_length(
+    array: &'static str,
+    found: usize,
+    per_row: usize,
+    rows: usize,
+) -> Result<()> {
+    let expected = per_row.saturating_mul(rows);
+    if found == expected { Ok(()) } else { Err(Error::Length { array, found, expected, rows }) }
 }

@@ -3,8 +3,8 @@
 
 use super::device::{Allocation, Device, device_error};
 use crate::array::Element;
+use crate::array::bytes_of;
 use crate::error::{Error, Result};
-use crate::store::bytes_of;
 use cudarc::driver::result;
 use std::any::Any;
 use std::fmt;

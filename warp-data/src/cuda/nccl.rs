@@ -3,10 +3,10 @@
 
 use super::array::DeviceArray;
 use super::device::Device;
-use super::nccl_library::{Functions, Handle, ID, UniqueId, functions};
-use crate::error::{Error, Result};
+use super::nccl_library::{Config, Functions, Handle, ID, SUCCESS, UniqueId, failed, functions};
+use crate::error::Result;
 use std::cell::Cell;
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::io::Write;
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -14,7 +14,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use warp_core::DType;
 
-pub(super) const SUCCESS: c_int = 0;
 const IN_PROGRESS: c_int = 7;
 /// `ncclUint8`.
 const BYTES: c_int = 1;
@@ -24,38 +23,6 @@ const FLOATS: c_int = 7;
 const SUM: c_int = 0;
 /// How often a call that goes on is asked for.
 const TURN: Duration = Duration::from_micros(20);
-
-/// `ncclConfig_t` as of 2.17, which every later version takes.
-#[repr(C)]
-pub(super) struct Config {
-    size: usize,
-    magic: c_uint,
-    version: c_uint,
-    blocking: c_int,
-    cga_cluster_size: c_int,
-    min_ctas: c_int,
-    max_ctas: c_int,
-    net_name: *const c_char,
-    split_share: c_int,
-}
-
-impl Config {
-    /// Calls return at once; all else is as NCCL chooses.
-    fn new() -> Self {
-        let undefined = c_int::MIN;
-        Self {
-            size: size_of::<Self>(),
-            magic: 0xcafe_beef,
-            version: 21_700,
-            blocking: 0,
-            cga_cluster_size: undefined,
-            min_ctas: undefined,
-            max_ctas: undefined,
-            net_name: std::ptr::null(),
-            split_share: undefined,
-        }
-    }
-}
 
 /// The id of a new communicator, which one rank requests and sends to the others.
 ///
@@ -318,10 +285,6 @@ fn check(functions: &Functions, handle: Handle, code: c_int, doing: &str) -> Res
             .collect::<Vec<_>>()
     };
     Err(failed(doing, words.join(": ").trim_end_matches([':', ' ', '\n'])))
-}
-
-pub(super) fn failed(doing: &str, reason: &str) -> Error {
-    Error::Cuda { doing: doing.into(), reason: reason.into() }
 }
 
 #[cfg(test)]

@@ -1,10 +1,9 @@
 //! NCCL's library: where it is found, and its functions.
 #![expect(unsafe_code, reason = "looks up C functions, and calls one")]
 
-use super::nccl::{Config, SUCCESS, failed};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use libloading::Library;
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
 
 /// Where the library is named, if not by its usual names.
@@ -16,6 +15,8 @@ const OLDEST: i32 = 21_800;
 /// Bytes of a communicator's name.
 pub(super) const ID: usize = 128;
 
+pub(super) const SUCCESS: c_int = 0;
+
 /// A communicator.
 pub(super) type Handle = *mut c_void;
 
@@ -23,6 +24,38 @@ pub(super) type Handle = *mut c_void;
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct UniqueId(pub(super) [c_char; ID]);
+
+/// `ncclConfig_t` as of 2.17, which every later version takes.
+#[repr(C)]
+pub(super) struct Config {
+    size: usize,
+    magic: c_uint,
+    version: c_uint,
+    blocking: c_int,
+    cga_cluster_size: c_int,
+    min_ctas: c_int,
+    max_ctas: c_int,
+    net_name: *const c_char,
+    split_share: c_int,
+}
+
+impl Config {
+    /// Calls return at once; all else is as NCCL chooses.
+    pub(super) fn new() -> Self {
+        let undefined = c_int::MIN;
+        Self {
+            size: size_of::<Self>(),
+            magic: 0xcafe_beef,
+            version: 21_700,
+            blocking: 0,
+            cga_cluster_size: undefined,
+            min_ctas: undefined,
+            max_ctas: undefined,
+            net_name: std::ptr::null(),
+            split_share: undefined,
+        }
+    }
+}
 
 /// Declares the functions that are called, and looks them up by their names.
 macro_rules! functions {
@@ -110,6 +143,10 @@ pub fn nccl_version() -> Result<(String, String)> {
     // SAFETY: writes an integer.
     unsafe { (functions.version)(&raw mut version) };
     Ok((readable(version), functions.path.clone()))
+}
+
+pub(super) fn failed(doing: &str, reason: &str) -> Error {
+    Error::Cuda { doing: doing.into(), reason: reason.into() }
 }
 
 #[cfg(test)]

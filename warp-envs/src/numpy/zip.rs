@@ -89,7 +89,7 @@ fn check_apart(entries: &[Entry], list: usize) -> Result<()> {
 fn member(archive: &[u8], entry: Entry) -> Result<Member<'_>> {
     let Entry { name, place, begin, crc32: expected } = entry;
     let bytes = &archive[begin..place.end];
-    let seen = crc32(bytes);
+    let seen = crc32fast::hash(bytes);
     ensure!(
         expected == seen,
         "member \"{name}\" is damaged: its CRC-32 is {seen:08x}, but should be {expected:08x}"
@@ -191,27 +191,6 @@ fn u32_at(bytes: &[u8], at: usize) -> Result<u32> {
     Ok(u32::from_le_bytes(value))
 }
 
-/// The checksum that ZIP uses (polynomial 0xEDB88320, reflected).
-fn crc32(bytes: &[u8]) -> u32 {
-    const TABLE: [u32; 256] = {
-        let mut table = [0; 256];
-        let mut i = 0;
-        while i < 256 {
-            let (mut value, mut bit) = (i as u32, 0);
-            while bit < 8 {
-                value = if value & 1 == 1 { 0xEDB8_8320 ^ (value >> 1) } else { value >> 1 };
-                bit += 1;
-            }
-            table[i] = value;
-            i += 1;
-        }
-        table
-    };
-    !bytes
-        .iter()
-        .fold(!0, |crc, byte| TABLE[((crc ^ u32::from(*byte)) & 0xFF) as usize] ^ (crc >> 8))
-}
-
 /// The bytes of an archive of `members`, each a name and its bytes, as [`members`] reads them.
 pub(super) fn archive(members: &[(String, Vec<u8>)]) -> Result<Vec<u8>> {
     let (mut archive, mut list) = (Vec::new(), Vec::new());
@@ -221,7 +200,7 @@ pub(super) fn archive(members: &[(String, Vec<u8>)]) -> Result<Vec<u8>> {
         let (start, size) = (word(archive.len(), name)?, word(bytes.len(), name)?);
         // Version 2.0, no flags, stored, at midnight of 1980-01-01, ZIP's first day.
         let mut about = vec![20, 0, 0, 0, 0, 0, 0, 0, 0x21, 0];
-        about.extend([crc32(bytes).to_le_bytes(), size, size].concat());
+        about.extend([crc32fast::hash(bytes).to_le_bytes(), size, size].concat());
         let length = u16::try_from(name.len());
         let length =
             length.map_err(|_| unfit!("the name \"{name}\" is too long for an archive"))?;
@@ -251,7 +230,7 @@ mod tests {
 
     #[test]
     fn the_checksum_is_zips() {
-        assert_eq!(crc32(b"123456789"), 0xCBF4_3926);
+        assert_eq!(crc32fast::hash(b"123456789"), 0xCBF4_3926);
     }
 
     /// Where the header of each entry of the list lies.

@@ -1,6 +1,5 @@
 //! Where a command runs: what `--device` names, and making environments there.
 
-use super::start::KernelWaits;
 #[cfg(feature = "cuda")]
 use anyhow::Context;
 use anyhow::{Result, anyhow, bail};
@@ -12,6 +11,15 @@ use warp_func::{Entry, Registry};
 use warp_train::TrainConfig;
 use warp_train::config::Precision;
 use warp_train::world::World;
+
+/// How long the host has waited for kernels, in seconds.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct KernelWaits {
+    /// For machine code, compiled or read from the cache.
+    pub machine_code: f64,
+    /// For the driver to load it.
+    pub loading: f64,
+}
 
 /// Where a command runs.
 #[derive(Debug, Clone)]

@@ -1,13 +1,12 @@
 //! `warp eval`: how good the policies of one or several runs are.
 
 use super::fleet::returns_lines;
-use super::{
-    Device, eval_fleet, learner, options, print_json, read_config, say, tell, thread_count,
-};
+use super::{Device, eval_fleet, learner, options, print_json, say, tell, thread_count};
 use crate::Outcome;
 use crate::pathway::Pathway;
 use crate::records::seeds::{Identity, excluded, independent};
 use crate::records::setting::Setting;
+use crate::run_config::read_config;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::Serialize;

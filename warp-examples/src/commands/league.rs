@@ -1,6 +1,8 @@
 //! `warp league`: who beats whom among older versions of a run's policies.
 
-use super::{learner, options, print_json, progress::short, read_config, say, thread_count};
+use super::{learner, options, print_json, say, thread_count};
+use crate::output::short;
+use crate::run_config::read_config;
 use crate::{Outcome, settings};
 use anyhow::{Context, Result, bail};
 use clap::Args;

@@ -1,9 +1,7 @@
-//! The commands, one file each, and what they share: choosing device, backend and threads.
+//! The commands, a file or a folder each, and what they share: choosing device, backend and threads.
 
 pub mod bench;
 pub mod config;
-mod contradictions;
-mod dashboard;
 mod device;
 pub mod envs;
 pub mod episode;
@@ -13,16 +11,10 @@ pub mod export;
 mod fleet;
 mod folders;
 pub mod gradcheck;
-mod halves;
 pub mod info;
-#[cfg(unix)]
-mod keys;
 pub mod league;
-mod memory;
 mod metric;
-mod notes;
 mod options;
-mod out_folder;
 #[cfg(feature = "cuda")]
 pub mod parity;
 pub mod play;
@@ -31,14 +23,8 @@ mod progress;
 mod ranks;
 pub mod render;
 pub mod report;
-pub(crate) mod restarts;
-mod resumption;
-mod run_config;
-mod run_end;
 pub mod scale;
-mod start;
 mod stop;
-mod task;
 pub mod top;
 pub mod train;
 pub mod translate;
@@ -47,12 +33,6 @@ pub mod watch;
 use crate::output::{say, tell};
 use anyhow::{Result, bail};
 pub use device::Device;
-pub(crate) use fleet::resolve_listed;
-#[cfg(all(unix, feature = "dashboard"))]
-pub(crate) use keys::Keys;
-#[cfg(feature = "dashboard")]
-pub(crate) use progress::short;
-pub(crate) use run_config::{read_config, read_config_of};
 pub use warp_func::thread_pool::thread_count;
 #[cfg(feature = "burn")]
 use warp_train::burn::BurnLearner;

@@ -1,9 +1,9 @@
 //! What `warp render` and `warp watch` share: an episode of a run, as `warp eval` would play it.
 
-use super::read_config;
 use super::{eval_fleet, learner};
 use crate::episode::recording::Recording;
 use crate::render::{Moment, Past, View};
+use crate::run_config::read_config;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use std::ops::ControlFlow;

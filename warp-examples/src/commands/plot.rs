@@ -3,10 +3,9 @@
 
 use super::eval::no_fleet;
 use super::eval_fleet::chosen;
-use super::fleet::resolve_listed;
 use super::folders::with_runs;
 use super::metric::no_such_metric;
-use super::{read_config, say, tell};
+use super::{say, tell};
 use crate::records::bands::{Band, together};
 use crate::records::charts::{Chart, Format, Horizontal, Line, Panel};
 use crate::records::curves::WINDOW;
@@ -15,6 +14,7 @@ use crate::records::history::{Axis, History, Points, Series, figures, is_of_epis
 use crate::records::learning::Report;
 use crate::records::seeds::{Identity, excluded, independent};
 use crate::records::setting::Setting;
+use crate::run_config::{read_config, resolve_listed};
 use crate::{Outcome, settings};
 use anyhow::{Result, bail};
 use clap::Args;

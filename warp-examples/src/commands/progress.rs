@@ -1,6 +1,6 @@
 //! The progress of a run: a bar on a terminal, otherwise an occasional line.
 
-use crate::output::{plain, tell};
+use crate::output::{plain, short, tell};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -108,14 +108,4 @@ pub(super) fn by_group(mean: f64, groups: &BTreeMap<String, f64>) -> String {
     }
     let means: Vec<_> = groups.iter().map(|(group, mean)| format!("{mean:.1} ({group})")).collect();
     means.join(", ")
-}
-
-/// A number with three digits, a letter and a space.
-pub(crate) fn short(number: f64) -> String {
-    match number {
-        n if n >= 1e9 => format!("{:.2} G ", n / 1e9),
-        n if n >= 1e6 => format!("{:.2} M ", n / 1e6),
-        n if n >= 1e3 => format!("{:.1} k ", n / 1e3),
-        n => format!("{n:.1} "),
-    }
 }

@@ -5,7 +5,8 @@
 //! not only how fast, so the result is only a configuration to try.
 
 use super::stop::Stop;
-use super::{Device, learner_on, options, print_json, progress::short, say, tell, thread_count};
+use super::{Device, learner_on, options, print_json, say, tell, thread_count};
+use crate::output::short;
 use crate::{Outcome, settings};
 use anyhow::{Context, Result, bail};
 use clap::Args;

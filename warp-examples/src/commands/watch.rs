@@ -1,12 +1,12 @@
 //! `warp watch`: plays an episode in the terminal, until it ends or `q` is pressed.
 
 #[cfg(unix)]
-use super::keys::Keys;
 use super::play::{PlayArgs, play};
 use super::stop::Stop;
 use crate::Outcome;
 use crate::output::one_line;
 use crate::render::terminal::{Depth, draw};
+use crate::terminal_keys::Keys;
 use anyhow::{Result, bail};
 use clap::Args;
 use console::Term;

@@ -1,8 +1,8 @@
 //! A run that somebody else trains, followed by what it adds to its `metrics.jsonl`.
 
 use super::model::{Files, Shown};
-use crate::commands::read_config;
 use crate::records::history::damage;
+use crate::run_config::read_config;
 use anyhow::{Context, Result};
 use std::fs::Metadata;
 use std::io::{Read, Seek, SeekFrom};

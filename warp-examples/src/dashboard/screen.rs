@@ -3,9 +3,9 @@
 use super::gpus::Gpus;
 use super::model::Shown;
 use super::view::{self, Machine};
-#[cfg(unix)]
-use crate::commands::Keys;
 use crate::output::{held, hold, release};
+#[cfg(unix)]
+use crate::terminal_keys::Keys;
 use anyhow::{Context, Result};
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;

@@ -66,7 +66,7 @@ fn draw_run(frame: &mut Frame<'_>, run: &Shown, area: Rect) {
 /// How far the run is, how fast, and how long it will take.
 fn heading(run: &Shown) -> String {
     let evaluation = run.evaluation.map_or(String::new(), |mean| format!(", evaluation {mean:.1}"));
-    let rate = crate::commands::short(run.rate);
+    let rate = crate::output::short(run.rate);
     let outlook = run.outlook();
     format!("{} of {} steps, {rate}steps/s{outlook}{evaluation}", run.steps, run.total)
 }

@@ -1,9 +1,9 @@
 //! Writes down episodes, moment by moment.
 
 use super::{CONFIG, STEPS, is_of_reset, is_of_step};
-use crate::replay::npz::{Numeric, Written, write_npz};
 use anyhow::{Result, bail, ensure};
 use warp_data::{Array, DType, Element, Store};
+use warp_envs::numpy::{Numeric, Written, write_npz};
 use warp_func::VecEnv;
 use warp_sample::{ActionLayout, CategoricalLayout};
 use warp_train::TrainConfig;

@@ -1,13 +1,13 @@
 //! A recorded episode, put back into an environment moment by moment.
 
 use super::{CONFIG, STEPS, is_of_step};
-use crate::replay::npz::{Recorded, read_npz};
 use crate::settings;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 use warp_data::{DType, file};
+use warp_envs::numpy::{Recorded, read_npz};
 use warp_func::{Registry, Start, VecEnv, VecOptions};
 use warp_train::TrainConfig;
 use warp_train::config::drop_foreign_keys;

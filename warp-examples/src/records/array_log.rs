@@ -4,10 +4,10 @@
 //! replicas. What led there, step by step, stays in a GPU's kernels; `warp episode` records that.
 
 use crate::episode::{is_of_reset, is_of_step};
-use crate::replay::npz::{Numeric, Written, write_npz};
 use anyhow::{Result, bail};
 use std::path::PathBuf;
 use warp_data::{DType, Log, Store};
+use warp_envs::numpy::{Numeric, Written, write_npz};
 use warp_train::callback::{Callback, End};
 use warp_train::run::array_files::array_file;
 use warp_train::run::{BackgroundWriter, write_whole};

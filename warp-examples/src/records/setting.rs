@@ -1,7 +1,7 @@
 //! Which runs are seeds of one configuration, and in which keys the others differ: their
 //! configurations without seed and length, and those that they had before they were resumed with others.
 
-use crate::commands::read_config_of;
+use crate::run_config::read_config_of;
 use anyhow::Result;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -1,11 +1,11 @@
 //! One number of each run, by task and setting.
 
-use crate::commands::{read_config, resolve_listed};
 use crate::records::curves::WINDOW;
 use crate::records::fleet::{self, FleetHistory};
 use crate::records::history::{Axis, History, Series, figures as names_of, is_of_episodes};
 use crate::records::seeds::{Identity, independent};
 use crate::records::setting::Setting;
+use crate::run_config::{read_config, resolve_listed};
 use crate::settings;
 use anyhow::Result;
 use std::collections::BTreeSet;

@@ -18,7 +18,7 @@ use crate::episodes::{EpisodeTotals, Spread};
 use crate::error::{Error, Result};
 use crate::executor::actions;
 use crate::group_actions::GroupActionsMut;
-use crate::vec_env::{ArrayIds, Start, VecEnv, VecOptions};
+use crate::vec_env::{ArrayIds, VecEnv, VecOptions};
 use warp_core::{DType, EnvSpec};
 use warp_data::cuda::{Device, DeviceArray, DeviceStore};
 use warp_data::{Plan, Store, StoreMut};
@@ -445,14 +445,5 @@ impl VecEnv for CudaVecEnv {
 
     fn as_device(&mut self) -> Option<&mut dyn DeviceEnvs> {
         Some(self)
-    }
-}
-
-/// The number of a start kind in `WarpRun`.
-pub(super) fn start_number(start: Start) -> u32 {
-    match start {
-        Start::Fresh => 0,
-        Start::Fixed => 1,
-        Start::Pool => 2,
     }
 }

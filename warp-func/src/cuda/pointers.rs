@@ -1,10 +1,9 @@
 //! The structs of pointers that kernels are passed, in the order of their C declarations.
 
 use super::arg::{Arg, Pointer};
-use super::env::start_number;
 use crate::blueprint::SharedTable;
 use crate::error::Result;
-use crate::vec_env::{ArrayIds, VecOptions};
+use crate::vec_env::{ArrayIds, Start, VecOptions};
 use warp_core::{DType, EnvSpec, Space};
 use warp_data::ArrayId;
 use warp_data::cuda::{Device, DeviceArray, DeviceStore};
@@ -127,4 +126,13 @@ pub(super) fn run(options: &VecOptions) -> Arg {
         bytes.extend(number.to_le_bytes());
     }
     Arg::Struct("WarpRun", bytes)
+}
+
+/// The number of a start kind in `WarpRun`.
+fn start_number(start: Start) -> u32 {
+    match start {
+        Start::Fresh => 0,
+        Start::Fixed => 1,
+        Start::Pool => 2,
+    }
 }

@@ -10,6 +10,7 @@ mod group;
 pub(crate) mod lanes;
 pub(crate) mod plan;
 mod shard;
+mod shards;
 pub(crate) mod starts;
 
 pub use actions::check_actions;
@@ -19,6 +20,7 @@ use crate::error::Result;
 use crate::thread_pool::{ThreadPool, thread_count};
 use crate::vec_env::{ArrayIds, VecEnv, VecOptions};
 use shard::ShardRunner;
+use shards::Shards;
 use std::sync::Arc;
 use warp_core::{Env, EnvSpec};
 use warp_data::{Store, StoreMut};
@@ -32,7 +34,7 @@ pub struct CpuVecEnv<E: Env> {
     options: VecOptions,
     store: Store,
     ids: ArrayIds,
-    shards: columns::Shards<E>,
+    shards: Shards<E>,
     thread_pool: ThreadPool,
     run_step: u32,
     totals: EpisodeTotals,
@@ -50,7 +52,7 @@ impl<E: Env> CpuVecEnv<E> {
         let mut store = plan.allocate()?;
         starts::fill_pool(&env, &options, store.edit(), &ids);
         let totals = EpisodeTotals::new(spec.groups.len(), spec.statistics.len());
-        let shards = columns::Shards::new(&Arc::new(env), &spec, &options, &store, &ids);
+        let shards = Shards::new(&Arc::new(env), &spec, &options, &store, &ids);
         let thread_pool = ThreadPool::new(thread_count(options.threads).min(shards.len()));
         let head_sizes = spec.groups.iter().map(|group| group.action.head_sizes()).collect();
         let mut this = Self {

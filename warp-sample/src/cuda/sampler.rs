@@ -1,11 +1,11 @@
 //! The kernels of one layout: compiled once, launched once per batch.
 
 use super::part::Part;
-use crate::categorical::Mode;
 use crate::error::{Error, Result};
 use crate::kernel_text::{SAMPLE_CUH, layout_text};
 use crate::layout::ActionLayout;
 use crate::ou::OrnsteinUhlenbeck;
+use crate::rows::Mode;
 use warp_core::DType;
 use warp_func::cuda::{
     Arg, Build, DeviceArray, Function, FunctionResources, Kernels, Launch, Pointer, Source,

@@ -12,6 +12,7 @@ pub(crate) mod policies;
 mod policy_check;
 mod run_check;
 mod shards;
+mod trained_groups;
 pub(crate) mod weights;
 
 use crate::algorithm::Algorithms;
@@ -33,6 +34,7 @@ pub use shards::{Shards, Sharing};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;
+pub use trained_groups::trained_groups;
 use warp_core::toml::{Table, Value};
 use warp_core::{Config, ConfigField, EnvSpec};
 use warp_func::{PoolSource, Registry, ResetPool, Start, VecOptions};

@@ -16,11 +16,12 @@ use crate::engine::{REPLAY_HEAD, UPDATES};
 use crate::error::{Error, Result};
 use crate::model::LearnerState;
 use crate::run::checkpoint::Checkpoint;
+use crate::run::checkpoint::snapshot;
 use crate::run::fleet::Fleet;
 use crate::run::learner::Learner;
 #[cfg(feature = "cuda")]
 use crate::run::learner::native;
-use crate::run::{Place, Run, snapshot};
+use crate::run::{Place, Run};
 use std::path::Path;
 use std::sync::Arc;
 use warp_core::Config;

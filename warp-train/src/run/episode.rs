@@ -8,6 +8,7 @@ use crate::run::evaluate::evaluate;
 use crate::run::evaluate::{EVALUATION, check_choice, choose_actions};
 use crate::run::evaluate::{from_true_starts, random_policies};
 use crate::run::learner::Learner;
+use crate::run::memory_check::check_memory;
 use std::ops::ControlFlow;
 use warp_func::{Registry, VecEnv, VecOptions};
 use warp_sample::Mode;
@@ -56,7 +57,7 @@ pub fn play_episode<E: From<Error>>(
     let mut config = from_true_starts(config);
     config.run.num_envs = 1;
     config.run.num_steps = 1;
-    crate::run::trainer::check_memory(&config, registry, "the environment's size")?;
+    check_memory(&config, registry, "the environment's size")?;
     let vec_options = VecOptions {
         seed: options.seed.unwrap_or(config.run.seed) ^ EVALUATION,
         first_replica: options.replica,

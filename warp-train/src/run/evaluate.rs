@@ -4,11 +4,12 @@
 //! episodes end first would favour short ones.
 
 use crate::algorithm::{AgentRange, PolicyPlan};
-use crate::config::TrainConfig;
+use crate::config::{TrainConfig, trained_groups};
 use crate::engine::rollout::{PolicyRollout, Rollout};
 use crate::error::{Error, Result};
 use crate::run::confidence_interval::{Estimate, INTERVAL};
 use crate::run::learner::{Learner, PolicyInput, PolicyOutput};
+use crate::run::memory_check::check_memory;
 use crate::world::World;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -109,7 +110,7 @@ pub(super) fn play(
     let mut config = from_true_starts(config);
     config.run.num_envs = options.episodes;
     config.run.num_steps = 1;
-    crate::run::trainer::check_memory(&config, registry, "the number of episodes")?;
+    check_memory(&config, registry, "the number of episodes")?;
     let entry = registry.get(&config.run.env_id)?;
     let vec_options = VecOptions {
         n_envs: options.episodes,
@@ -281,7 +282,7 @@ impl Scores {
 /// What episodes come to, of which there is at least one.
 fn summary(config: &TrainConfig, episodes: &[Episode]) -> Evaluation {
     let n = episodes.len() as f64;
-    let trained = crate::run::trainer::trained_groups(config);
+    let trained = trained_groups(config);
     let of_trained = |episode: &Episode| -> f64 {
         episode.group_returns.iter().zip(&trained).filter(|(_, t)| **t).map(|(sum, _)| sum).sum()
     };

@@ -3,22 +3,13 @@
 use crate::error::Result;
 use crate::run::callback::{Callback, End, Flow, Stopped};
 use crate::run::evaluate::{EvalOptions, Evaluation};
+use crate::run::evaluator::Evaluator;
 use crate::run::metrics::IterationMetrics;
 use crate::run::trainer::Trainer;
 use crate::world::{PATIENCE, World};
 use std::sync::Arc;
 use std::time::Duration;
-use warp_func::Registry;
 use warp_sample::Mode;
-
-/// Where a run is evaluated on its way: environments on the host, of their own.
-#[derive(Debug, Clone, Copy)]
-pub struct Evaluator<'a> {
-    /// Environments by name, on the host.
-    pub registry: &'a Registry,
-    /// Threads that step them; results do not depend on it.
-    pub threads: usize,
-}
 
 /// Iterates until `total_steps` are done or a callback stops it; evaluates (with `evaluator`), plays a league's games
 /// and lets checkpoints be written whenever the configuration says so.
@@ -51,7 +42,7 @@ fn to_the_end(
     trainer.play(evaluator)?;
     while stopped.is_none() && trainer.env_steps() < total {
         let mut done = trainer.advance(total)?;
-        let evaluation = evaluator.evaluate_if_due(trainer)?;
+        let evaluation = evaluate_if_due(trainer, evaluator)?;
         let standings = trainer.play(evaluator)?;
         if let Some(last) = done.last_mut() {
             last.evaluation.clone_from(&evaluation);
@@ -125,18 +116,17 @@ fn each(
     Ok(stopped)
 }
 
-impl Evaluator<'_> {
-    fn evaluate_if_due(&self, trainer: &mut Trainer) -> Result<Option<Evaluation>> {
-        let is_due = trainer.config().is_evaluation_step(trainer.env_steps());
-        if !is_due || !trainer.config().world.is_first() {
-            return Ok(None);
-        }
-        let options = EvalOptions {
-            episodes: trainer.config().run.eval_episodes,
-            mode: Mode::Greedy,
-            random: Vec::new(),
-            threads: self.threads,
-        };
-        trainer.evaluate(self.registry, &options).map(Some)
+/// An evaluation by the first rank, where the configuration wants one.
+fn evaluate_if_due(trainer: &mut Trainer, evaluator: Evaluator<'_>) -> Result<Option<Evaluation>> {
+    let is_due = trainer.config().is_evaluation_step(trainer.env_steps());
+    if !is_due || !trainer.config().world.is_first() {
+        return Ok(None);
     }
+    let options = EvalOptions {
+        episodes: trainer.config().run.eval_episodes,
+        mode: Mode::Greedy,
+        random: Vec::new(),
+        threads: evaluator.threads,
+    };
+    trainer.evaluate(evaluator.registry, &options).map(Some)
 }

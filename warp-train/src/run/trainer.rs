@@ -1,24 +1,26 @@
 //! A run in memory: environments, learner and rollout, one iteration at a time.
 
-use crate::config::{LeagueConfig, TrainConfig};
+use crate::config::TrainConfig;
+pub use crate::config::trained_groups;
 use crate::engine::PhaseSeconds;
 use crate::engine::rollout::Rollout;
 use crate::engine::{Iterated, Progress};
 use crate::error::{Error, Result};
-use crate::run::Evaluator;
 use crate::run::begin;
+use crate::run::checkpoint::env_state::EnvState;
+use crate::run::checkpoint::snapshot::Snapshot;
 use crate::run::checkpoint::{Checkpoint, Counters};
-use crate::run::env_state::EnvState;
 use crate::run::evaluate::{EvalOptions, Evaluation, evaluate};
+use crate::run::evaluator::Evaluator;
 use crate::run::league::Standing;
 use crate::run::learner::Learner;
+pub use crate::run::memory_check::check_memory;
 use crate::run::metrics::{EpisodeMetrics, IterationMetrics, by_policy};
-use crate::run::snapshot::Snapshot;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
-use warp_func::{Registry, Start, VecEnv, VecOptions};
+use warp_func::{Registry, VecEnv, VecOptions};
 
 /// Everything that a run works with.
 pub struct Trainer {
@@ -428,46 +430,4 @@ fn diverged(error: Error, step: u64) -> Error {
         }
         other => other,
     }
-}
-
-/// Groups of which a policy that learns acts for an agent; all, if none learns.
-#[must_use]
-pub fn trained_groups(config: &TrainConfig) -> Vec<bool> {
-    let mut trained = vec![false; config.spec.groups.len()];
-    for plan in config.policies.iter().filter(|plan| plan.config.to_train) {
-        plan.groups().for_each(|group| trained[group] = true);
-    }
-    if !trained.contains(&true) {
-        trained.fill(true);
-    }
-    trained
-}
-
-/// Checks that environments and rollout fit into memory together, before any of them is allocated;
-/// `lower` names the setting that would help.
-///
-/// # Errors
-/// Too little memory, with both figures.
-pub fn check_memory(config: &TrainConfig, registry: &Registry, lower: &str) -> Result<()> {
-    let one = registry.get(&config.run.env_id)?.bytes_per_replica(&config.env)?;
-    let replicas = one.saturating_mul(config.n_envs() as u128);
-    // A league has a learner, with a rollout, for each of those who may learn.
-    let plays_older = config.league.as_ref().is_some_and(LeagueConfig::plays_older);
-    let rollouts = Rollout::bytes(config).saturating_mul(if plays_older { 3 } else { 1 });
-    let needed = replicas.saturating_add(rollouts);
-    let mut what = format!(
-        "{} replicas of {} and a rollout of {} steps",
-        config.n_envs(),
-        config.run.env_id,
-        config.run.num_steps
-    );
-    let (mut needed, mut lower) = (needed, lower.to_string());
-    if config.run.start == Start::Pool {
-        let rows = config.vec_options().pool.rows();
-        let row = registry.get(&config.run.env_id)?.bytes_per_pool_row(&config.env)?;
-        needed = needed.saturating_add(row.saturating_mul(rows as u128));
-        what += &format!(" and a reset pool of {rows} rows");
-        lower += " or pool_size";
-    }
-    Ok(warp_data::memory::check(&what, needed, &lower)?)
 }

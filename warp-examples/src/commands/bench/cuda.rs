@@ -7,8 +7,8 @@
 
 use super::{BenchArgs, write_random_actions};
 use crate::Outcome;
-use crate::commands::progress::short;
 use crate::commands::{print_json, say};
+use crate::output::short;
 use anyhow::{Result, bail};
 use serde_json::json;
 use std::time::Instant;

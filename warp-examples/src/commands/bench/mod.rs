@@ -14,8 +14,8 @@ mod scaling;
 mod train;
 mod until;
 
-use super::progress::short;
 use super::{Device, learner, options, print_json, say, tell, thread_count};
+use crate::output::short;
 use crate::{Outcome, settings};
 use anyhow::{Result, bail};
 use clap::Args;

@@ -6,8 +6,8 @@
 //! allocating, the first iteration) are reported separately, and warm-up is not counted.
 
 use super::{BenchArgs, curves};
-use crate::commands::progress::short;
 use crate::commands::{Device, learner_on, print_json, say, thread_count};
+use crate::output::short;
 use crate::records::learning::Curves;
 use crate::{Outcome, settings};
 use anyhow::Result;

@@ -1,6 +1,6 @@
 //! What trains a fleet's runs: the devices of this process, each with a part of them.
 
-use crate::commands::train::TrainArgs;
+use crate::commands::train::args::TrainArgs;
 use crate::commands::{Device, learner_on, thread_count};
 use anyhow::{Result, anyhow};
 use warp_func::{Entry, Registry};

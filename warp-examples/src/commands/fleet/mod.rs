@@ -13,9 +13,11 @@ mod shown;
 
 use super::ranks::Ranks;
 use super::stop::Stop;
-use super::train::TrainArgs;
-use super::{Device, contradictions, notes, out_folder, say, tell};
+use super::train::args::TrainArgs;
+use super::train::{begin_notes, contradictions, out_folder};
+use super::{Device, say, tell};
 use crate::Outcome;
+use crate::run_config::resolve_listed;
 use anyhow::{Context, Result, bail};
 use plan::{plan, planned};
 use report::{WINNER, ranked, report};
@@ -24,9 +26,8 @@ use shown::Shown;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::thread;
-use warp_core::toml::{Table, Value};
+use warp_core::toml::Table;
 use warp_func::{Entry, Registry};
-use warp_train::config::drop_foreign_keys;
 use warp_train::fleet::{
     Fleet, FleetBroadcast, FleetLearner, FleetRun, FleetSummary, FleetWeights, Halving, Listed,
     Together, settings, together,
@@ -112,11 +113,11 @@ fn write(
     if args.resume.is_none() {
         let of_settings = settings(&runs);
         let of_settings = of_settings.iter().map(|setting| &runs[setting.start].config);
-        let of_settings = of_settings.flat_map(|config| notes::of_run(config, 0));
+        let of_settings = of_settings.flat_map(|config| begin_notes::of_run(config, 0));
         let bases = bases.iter().map(ToString::to_string);
-        notes::tell(bases.chain(contradictions::without_effect(args)).chain(of_settings));
+        begin_notes::tell(bases.chain(contradictions::without_effect(args)).chain(of_settings));
     }
-    notes::tell(fleet.note().map(ToString::to_string));
+    begin_notes::tell(fleet.note().map(ToString::to_string));
     let about = FleetSummary {
         env: first.run.env_id.clone(),
         algorithm: algorithms(&runs),
@@ -172,7 +173,7 @@ fn create(
     runs: &[FleetRun],
     halving: Option<Halving>,
 ) -> Result<(PathBuf, Fleet)> {
-    super::train::tell_notice(entry);
+    begin_notes::tell_notice(entry);
     let first = &runs[0].config;
     let folder = folder_of(args, runs);
     let fleet = Fleet::create(&folder, &first.to_toml(entry.fields), runs, halving)
@@ -300,7 +301,7 @@ fn halving(args: &TrainArgs, first: &TrainConfig) -> Result<Option<Halving>> {
         return Ok(Fleet::halving(folder)?);
     }
     let Some(factor) = args.halving else { return Ok(None) };
-    if let Some(groups) = notes::several_groups(first) {
+    if let Some(groups) = begin_notes::several_groups(first) {
         bail!(
             "--halving {factor}: settings are compared by their mean return, but {} trains several \
              groups ({groups}), whose sum means little",
@@ -319,26 +320,4 @@ pub(super) fn config_of(
     let mut config = resolve_listed(shared, listed, registry)?;
     crate::pool_file::attach(&mut config)?;
     Ok(config)
-}
-
-/// The same without the rows of its `pool_file`.
-pub(crate) fn resolve_listed(
-    shared: &Table,
-    listed: &Listed,
-    registry: &Registry,
-) -> Result<TrainConfig> {
-    let mut table = shared.clone();
-    let sweep = |table: &mut Table| {
-        let mut swept = listed.swept.iter();
-        swept.try_for_each(|(key, value)| crate::settings::insert(table, key, value.clone()))
-    };
-    sweep(&mut table)?;
-    // What is shared may be for another of the algorithms that are swept over; what is swept may not.
-    drop_foreign_keys(&mut table, registry);
-    sweep(&mut table)?;
-    let seed =
-        i64::try_from(listed.seed).map_or_else(|_| listed.seed.to_string().into(), Value::from);
-    table.insert("seed".into(), seed);
-    // A fleet's run is one rank's, which may have several shards.
-    Ok(TrainConfig::resolve(&table, registry)?.on_rank(World::default())?)
 }

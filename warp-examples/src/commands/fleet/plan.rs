@@ -2,7 +2,7 @@
 
 use super::config_of;
 use crate::basis::Basis;
-use crate::commands::train::TrainArgs;
+use crate::commands::train::args::TrainArgs;
 use crate::settings;
 use crate::sweep::Sweep;
 use anyhow::{Context, Result, bail};

@@ -1,7 +1,7 @@
 //! What is said of a fleet at its end: its runs, value by value of a sweep, and which did best.
 
-use crate::commands::progress::short;
 use crate::commands::{say, were};
+use crate::output::short;
 use crate::records::fleet::label;
 use anyhow::Result;
 use std::path::Path;

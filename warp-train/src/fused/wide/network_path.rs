@@ -2,10 +2,10 @@
 
 use super::layers::Product;
 use super::network::WideNetwork;
-use super::tensor_shape::TensorShape;
+use super::tensor::shape::TensorShape;
 use super::text;
-use super::tiled_rollout::RolloutClusters;
-use super::tiled_shape::TiledShape;
+use super::tiled::rollout::RolloutClusters;
+use super::tiled::shape::TiledShape;
 use super::whole_fp32::{FusedShape, SharedMemory};
 use crate::algorithm::PolicyPlan;
 use crate::config::TrainConfig;

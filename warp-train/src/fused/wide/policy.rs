@@ -8,7 +8,7 @@ use super::kernels::{
     ByLayer, FewKernels, FusedActKernels, FusedLearnKernels, FusedTowers, GeneralKernels,
     LayerKernels, LossKernels, NormKernels, TensorRolloutKernels, UpdateKernels,
 };
-use super::layer_norm::Norms;
+use super::layers::norm::Norms;
 use super::layers::{Product, acts_few};
 use super::network::WideNetwork;
 use super::network_path::{NetworkPath, WideText};
@@ -18,11 +18,11 @@ use super::selection::WideGoals;
 use super::shards::WideShards;
 use super::shared::WideState;
 use super::spread::WideSpread;
+use super::tensor::shape::{MOST_GROUPS, TILE_ROWS, TensorShape};
 use super::tensor::{TensorTower, tensor_towers};
-use super::tensor_shape::{MOST_GROUPS, TILE_ROWS, TensorShape};
 use super::text;
 use super::tiled::TiledNetwork;
-use super::tiled_rollout::TiledRollout;
+use super::tiled::rollout::TiledRollout;
 use crate::algorithm::{AgentRange, OnPolicyAlgorithm, PolicyPlan};
 use crate::config::TrainConfig;
 use crate::engine::collectives::RankConnector;

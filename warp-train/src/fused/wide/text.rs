@@ -1,7 +1,6 @@
 //! The CUDA code of the wide path, made for one policy by constants.
 
 use super::args::declarations;
-use super::layer_norm;
 use super::layers::{self, Product};
 use super::network::WideNetwork;
 use super::network_path::NetworkPath;
@@ -9,8 +8,8 @@ use super::ranks;
 use super::rollout::Stage;
 use super::shards;
 use super::spread;
-use super::tensor_shape::TensorShape;
-use super::tiled_shape::TiledShape;
+use super::tensor::shape::TensorShape;
+use super::tiled::shape::TiledShape;
 use super::wgmma::products;
 use crate::algorithm::{PolicyPlan, Rollouts};
 use crate::config::TrainConfig;
@@ -186,7 +185,7 @@ pub(super) fn general(
             let _ = writeln!(text, "\n#define P_HALF {}", u8::from(half));
             text += &[OPERAND, PRODUCTS[usize::from(half)], GEMM].join("\n");
             if network.has_norms() {
-                text += &layer_norm::text();
+                text += &layers::norm::text();
             }
         }
         NetworkPath::Fused(shape) => {
@@ -452,7 +451,7 @@ mod tests {
         let others = [
             GEMM,
             LAYER_LOSSES,
-            layer_norm::TEXT,
+            layers::norm::TEXT,
             spread::TEXT,
             ACT_FEW,
             FUSED,

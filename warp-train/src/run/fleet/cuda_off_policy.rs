@@ -4,12 +4,12 @@
 use super::cuda_report::metrics;
 use crate::algorithm::PolicyPlan;
 use crate::config::TrainConfig;
+use crate::config::trained_groups;
 use crate::engine::cuda::{Machine, OffPolicyLearner};
 use crate::engine::{Iterated, Progress};
 use crate::error::{Error, Result};
 use crate::run::begin;
 use crate::run::fleet::{FleetEvent, FleetRun, Watch};
-use crate::run::trainer::trained_groups;
 use std::ops::ControlFlow;
 use warp_func::cuda::CudaVecEnv;
 use warp_func::{Registry, VecEnv};

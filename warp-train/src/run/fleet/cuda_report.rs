@@ -2,6 +2,7 @@
 
 use super::cuda::{Wave, ended};
 use crate::config::TrainConfig;
+use crate::config::trained_groups;
 use crate::engine::{Iterated, StepRates};
 use crate::error::{Error, Result};
 use crate::fused::small::{
@@ -9,7 +10,6 @@ use crate::fused::small::{
 };
 use crate::run::fleet::{FleetEvent, FleetRun, Watch};
 use crate::run::metrics::{EpisodeMetrics, IterationMetrics, by_policy};
-use crate::run::trainer::trained_groups;
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::MutexGuard;

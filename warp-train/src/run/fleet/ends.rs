@@ -10,7 +10,7 @@ use super::{Listed, records};
 use crate::digest::digest;
 use crate::error::{Error, Result};
 use crate::run::durable;
-use crate::run::journal::each_line;
+use crate::run::folder::journal::each_line;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;

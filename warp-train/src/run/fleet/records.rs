@@ -4,7 +4,7 @@
 //! The file is read line by line and never held as a whole; what this process appends it need not read again.
 
 use crate::error::{Error, Result};
-use crate::run::journal::{Journal, METRICS, SUPERSEDED, each_line};
+use crate::run::folder::journal::{Journal, METRICS, SUPERSEDED, each_line};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -8,7 +8,7 @@ use crate::engine::rollout::normalise::Normaliser;
 use crate::engine::{Iterated, Progress};
 use crate::error::{Error, Result};
 use crate::model::LearnerState;
-use crate::run::Evaluator;
+use crate::run::evaluator::Evaluator;
 use crate::run::learner::Learner;
 use std::path::Path;
 use warp_func::VecEnv;

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::fused::{MOST_ITERATIONS, OnDevice, not_there};
 use crate::model::{LearnerState, Statistic};
 use crate::network::foreign::MakeForeign;
-use crate::run::snapshot;
+use crate::run::checkpoint::snapshot;
 use warp_func::VecEnv;
 use warp_func::cuda::CudaVecEnv;
 
