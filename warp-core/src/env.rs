@@ -196,3 +196,16 @@ pub trait Env: Send + Sync + Sized + 'static {
         out: &mut StepOut<'_>,
     );
 }
+
+impl EnvSpec {
+    /// That of an environment, checked: it does not contradict itself nor what is compiled in.
+    ///
+    /// # Errors
+    /// A sentence with the offending value.
+    pub fn of<E: Env>(env: &E) -> Result<Self> {
+        let spec = env.spec();
+        spec.validate()?;
+        spec.check_width(E::OBSERVATION_WIDTH, E::State::SCALARS)?;
+        Ok(spec)
+    }
+}

@@ -1,9 +1,7 @@
 //! What an environment looks like from outside: its groups of agents, spaces and time limit.
 
-use crate::env::Env;
 use crate::error::{Error, Result};
 use crate::space::Space;
-use crate::state::State;
 
 /// Maximum number of groups of agents in an environment.
 pub const MAX_GROUPS: usize = 8;
@@ -79,19 +77,8 @@ impl EnvSpec {
         EnvSpec { name, groups, time_limit, statistics, global_observation: None }
     }
 
-    /// That of an environment, checked: it does not contradict itself nor what is compiled in.
-    ///
-    /// # Errors
-    /// A sentence with the offending value.
-    pub fn of<E: Env>(env: &E) -> Result<Self> {
-        let spec = env.spec();
-        spec.validate()?;
-        spec.check_width(E::OBSERVATION_WIDTH, E::State::SCALARS)?;
-        Ok(spec)
-    }
-
     /// `width`: the observation's as it is compiled in; 0: it is not.
-    fn check_width(&self, width: usize, of_scalars: bool) -> Result<()> {
+    pub(crate) fn check_width(&self, width: usize, of_scalars: bool) -> Result<()> {
         let group = &self.groups[0];
         let lone = self.groups.len() == 1 && group.n_agents == 1;
         let reason = match group.observation_width() {
