@@ -9,6 +9,13 @@ pub(crate) struct Case {
     pub(crate) config: String,
 }
 
+/// Configurations of covid19 beside its own.
+const COVID19_CASES: [(&str, &str); 3] = [
+    ("other_keys", COVID19),
+    ("logarithm", "economic_reward_crra_eta = 1"),
+    ("near_one", "economic_reward_crra_eta = 1.01"),
+];
+
 /// Keys of covid19 that lead to other branches than the defaults.
 const COVID19: &str = "episode_length = 40\neconomic_reward_crra_eta = 1.5\nobserve_rate = true\n\
     delivery_interval = 3\nsubsidy_interval = 7\nnum_subsidy_levels = 4\n\
@@ -63,11 +70,7 @@ pub(crate) fn of(env: &str) -> Vec<Case> {
             ("near", "final_state = [0, 1, 4, 0, 4, 4]\nepisode_length = 30"),
             ("anywhere", "exploring_starts = 0.7\nepisode_length = 40"),
         ],
-        "covid19" => &[
-            ("other_keys", COVID19),
-            ("logarithm", "economic_reward_crra_eta = 1"),
-            ("near_one", "economic_reward_crra_eta = 1.01"),
-        ],
+        "covid19" => &COVID19_CASES,
         "pendulum" => &[("warpdrive", "preset = \"warpdrive\"")],
         "rice_n" => &[
             ("negotiation", "negotiation_on = true"),
