@@ -15,11 +15,14 @@ use warp_func::{
 use worlds::run;
 use worlds::scalars::{Cart, RoadConfig};
 
+type ChangeSpec = fn(EnvSpec) -> EnvSpec;
+type ChangeIds = fn(&mut ArrayIds);
+
 /// Makes what its functions say; any `VecEnv` will do, so the executor of an `Env` does.
 struct Carts {
-    spec: fn(EnvSpec) -> EnvSpec,
+    spec: ChangeSpec,
     options: fn(VecOptions) -> VecOptions,
-    ids: fn(&mut ArrayIds),
+    ids: ChangeIds,
     unasked: usize,
 }
 
@@ -138,7 +141,7 @@ fn refused(maker: Carts, options: &VecOptions) -> String {
 
 #[test]
 fn what_is_made_is_what_was_described_and_asked_for() {
-    let described: [(fn(EnvSpec) -> EnvSpec, &str); 4] = [
+    let described: [(ChangeSpec, &str); 4] = [
         (|mut spec| (spec.groups[0].n_agents += 1, spec).1, "groups"),
         (|mut spec| (spec.time_limit.steps += 1, spec).1, "time limit"),
         (|spec| EnvSpec { statistics: vec!["score".into()], ..spec }, "statistics"),
@@ -160,7 +163,7 @@ fn what_is_made_is_what_was_described_and_asked_for() {
 
 #[test]
 fn arrays_that_trainers_would_misread_are_refused() {
-    let arrays: [(fn(&mut ArrayIds), &str); 5] = [
+    let arrays: [(ChangeIds, &str); 5] = [
         (
             |ids| ids.obs[0] = ids.reward[0],
             "array \"obs.driver\" is f32 [6, 1], but has to be f32 [6, 1, 2]",

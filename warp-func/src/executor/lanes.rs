@@ -142,16 +142,13 @@ fn step_tiles<E: Env, const DISCRETE: bool>(shard: &mut ShardRunner<E>) {
         let n = LANES.min(shard.replicas.end - first);
         let rows = first..first + n;
         for (lanes, column) in tile.fields.iter_mut().zip(&shard.fields) {
-            lanes[..n].copy_from_slice(column.bits(rows.clone()));
+            load(lanes, column.bits(rows.clone()));
         }
         if let (true, Some(column)) = (DISCRETE, &group.discrete) {
-            tile.discrete[..n].copy_from_slice(column.rows(rows.clone()));
+            load(&mut tile.discrete, column.rows(rows.clone()));
         }
         if let (false, Some(column)) = (DISCRETE, &group.continuous) {
-            tile.continuous[..n].copy_from_slice(column.rows(rows.clone()));
-        }
-        if n < LANES {
-            fill_rest::<E, DISCRETE>(&mut tile, n);
+            load(&mut tile.continuous, column.rows(rows.clone()));
         }
         step_lanes::<E, DISCRETE>(shard, &mut tile, first);
         for (lanes, column) in tile.fields.iter().zip(&shard.fields) {
@@ -172,24 +169,14 @@ fn step_tiles<E: Env, const DISCRETE: bool>(shard: &mut ShardRunner<E>) {
     }
 }
 
-/// Copies the last of `n` replicas to the lanes behind it, as bodies may rely on states that reset or step has
-/// made, and on actions within their spaces.
+/// Copies the numbers of a chunk to its lanes, and the last replica's to those behind it: bodies may rely on
+/// states that reset or step has made, and on actions within their spaces.
 #[inline(always)]
-fn fill_rest<E: Env, const DISCRETE: bool>(tile: &mut Tile, n: usize) {
-    let fields = tile.fields.iter_mut().take(E::State::FIELDS.len());
-    fields.for_each(|lanes| repeat(lanes, n - 1, n));
-    if DISCRETE {
-        repeat(&mut tile.discrete, n - 1, n);
-    } else {
-        repeat(&mut tile.continuous, n - 1, n);
+fn load<T: Copy>(lanes: &mut [T; LANES], rows: &[T]) {
+    if rows.len() < LANES {
+        lanes.fill(rows[rows.len() - 1]);
     }
-}
-
-/// Copies lane `from` to all lanes from `n` on.
-#[inline(always)]
-pub(crate) fn repeat<T: Copy>(lanes: &mut [T; LANES], from: usize, n: usize) {
-    let value = lanes[from];
-    lanes[n..].fill(value);
+    lanes[..rows.len()].copy_from_slice(rows);
 }
 
 /// Nobody reads what lanes beyond the last replica do.

@@ -9,7 +9,7 @@ use super::batch::{Columns, Layout, Seen};
 use super::runner::{Part, Phase, Runner};
 use crate::executor::columns::Column;
 use crate::executor::lanes::{
-    LANES, Lane, MAX_FIELDS, MAX_WIDTH, observation_fits_tile, repeat, state_fits_tile,
+    LANES, Lane, MAX_FIELDS, MAX_WIDTH, observation_fits_tile, state_fits_tile,
 };
 use std::ops::Range;
 use warp_core::single::GroupAction;
@@ -209,6 +209,13 @@ fn ready<E: Env>(tile: &mut Tile, n: usize) -> bool {
         replace_resting(tile, n, from);
     }
     true
+}
+
+/// Copies lane `from` to all lanes from `n` on.
+#[inline(always)]
+fn repeat<T: Copy>(lanes: &mut [T; LANES], from: usize, n: usize) {
+    let value = lanes[from];
+    lanes[n..].fill(value);
 }
 
 /// Copies lane `from` to replicas that begin an episode, which writes their states anew.
