@@ -13,6 +13,8 @@ use warp_core::{
 
 /// Replicas per tile.
 pub(crate) const LANES: usize = 64;
+/// Fewer replicas are stepped one by one: a tile takes the time of all its lanes.
+const FEW: usize = 6;
 /// State fields that fit in a tile.
 pub(crate) const MAX_FIELDS: usize = 8;
 /// Observation elements that fit in a tile.
@@ -84,7 +86,7 @@ pub(super) fn step<E: Env>(shard: &mut ShardRunner<E>, fast: Option<FastPath>) {
 fn step_any<E: Env>(shard: &mut ShardRunner<E>, fast: Option<FastPath>) {
     // A constant, so that the bodies of larger environments are not compiled for tiles.
     if const { fits_tile::<E>() } {
-        match fast {
+        match fast.filter(|_| shard.replicas.len() >= FEW) {
             None => shard.step_all_rows(),
             Some(FastPath::Discrete) => step_tiles::<E, true>(shard),
             Some(FastPath::Continuous) => step_tiles::<E, false>(shard),

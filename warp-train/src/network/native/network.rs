@@ -6,6 +6,7 @@
 
 use super::norm::Norm;
 use super::perceptron::{Activations, Dense, Tower, Weights};
+use super::wide::transpose;
 use crate::error::PolicyError;
 use crate::loss::{LossPart, OutputGradients};
 use crate::model::{Activation, NamedTensor};
@@ -123,6 +124,20 @@ impl Network {
     pub(super) fn layers(&self) -> impl Iterator<Item = &Dense> {
         let towers = [Some(&self.actor), self.critic.as_ref()];
         towers.into_iter().flatten().flat_map(|tower| tower.hidden.iter().chain(&tower.heads))
+    }
+
+    /// Transposes the weights of the wide layers within `range`, of which `parameters` and `transposed` are slices.
+    pub(super) fn transpose_weights(
+        &self,
+        range: &Range<usize>,
+        parameters: &[f32],
+        transposed: &mut [f32],
+    ) {
+        let here = |layer: &&Dense| !layer.is_narrow() && range.contains(&layer.weight.start);
+        for layer in self.layers().filter(here) {
+            let place = layer.weight.start - range.start..layer.weight.end - range.start;
+            transpose(&parameters[place.clone()], layer.n_out, &mut transposed[place]);
+        }
     }
 
     /// Where `log_std` lies, if the network has it.

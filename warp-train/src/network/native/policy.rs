@@ -7,7 +7,7 @@
 
 use super::network::{Network, Scratch, Wanted};
 use super::norm::Norm;
-use super::perceptron::{Dense, Weights};
+use super::perceptron::Weights;
 use super::wide::{add_rows, transpose};
 use crate::error::{PolicyError, check_length};
 use crate::loss::{Gathered, Loss, LossMetrics, LossPart, LossSums, Minibatch, Picked};
@@ -355,7 +355,7 @@ impl NativePolicy {
             let range = &parts[part].1;
             let gradients = &gradients[range.clone()];
             steps[part].apply(Moved { parameters, gradients, exp_avg, exp_avg_sq });
-            transpose_weights(network, range, parameters, transposed);
+            network.transpose_weights(range, parameters, transposed);
         });
         Ok(norm)
     }
@@ -418,7 +418,7 @@ impl NativePolicy {
         self.optimiser.n_steps = tensors.n_steps;
         self.parameters = parameters;
         let all = 0..self.parameters.len();
-        transpose_weights(&self.network, &all, &self.parameters, &mut self.transposed);
+        self.network.transpose_weights(&all, &self.parameters, &mut self.transposed);
         Ok(())
     }
 
@@ -479,20 +479,6 @@ fn in_parts<'a>(
         piece
     };
     parts.iter().map(piece).collect()
-}
-
-/// Transposes the weights of the wide layers within `range`, of which `parameters` and `transposed` are slices.
-fn transpose_weights(
-    network: &Network,
-    range: &Range<usize>,
-    parameters: &[f32],
-    transposed: &mut [f32],
-) {
-    let here = |layer: &&Dense| !layer.is_narrow() && range.contains(&layer.weight.start);
-    for layer in network.layers().filter(here) {
-        let place = layer.weight.start - range.start..layer.weight.end - range.start;
-        transpose(&parameters[place.clone()], layer.n_out, &mut transposed[place]);
-    }
 }
 
 fn finite(output: &'static str, values: &[f32]) -> Result<(), PolicyError> {
