@@ -227,6 +227,9 @@ fn main() -> ExitCode {
         }
     }
     trials.extend(remembers::trials(no_device.is_some()));
+    let name = "cuda_off_policy_refuses_to_forbid_everything";
+    let trial = Trial::test(name, remembers::refuses_to_forbid_everything);
+    trials.push(trial.with_ignored_flag(no_device.is_some()));
     for (case, precision, n) in [
         (CASES[0], "fp16", 64),
         (CASES[0], "fp16", 40),

@@ -334,7 +334,8 @@ fn a_mask_that_forbids_everything_is_refused() {
         let mut learner = native::learner(&config, 1).unwrap();
         let progress = Progress { iteration: 0, env_steps: 0, seed: config.run.seed };
         let error = learner.iterate(&mut *envs, progress, 1).unwrap_err();
-        assert_eq!(error.to_string(), "row 2 allows no choice of head 0");
+        let error = error.to_string();
+        assert!(error.starts_with("row 2 ") && error.contains("allows no choice"), "{error}");
     }
 }
 

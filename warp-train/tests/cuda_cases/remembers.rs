@@ -27,6 +27,23 @@ pub(crate) fn trials(ignored: bool) -> impl Iterator<Item = Trial> {
     })
 }
 
+/// A mask that forbids everything ends a run on a GPU, too.
+pub(crate) fn refuses_to_forbid_everything() -> Result<()> {
+    let config = config(REMEMBERS[0].1)?;
+    let mut envs = envs_on_gpu(&config)?;
+    let mask = envs.ids().action_mask[0].ok_or("taxi has no mask")?;
+    // Only on the device: what the host writes into the store is seen anew.
+    let device = envs.as_cuda().ok_or("the environments are not on a GPU")?.arrays().array(mask);
+    let mut allowed = device.pull::<u8>()?;
+    allowed[12..18].fill(0);
+    device.push(&allowed)?;
+    let done = CudaLearner::new(&config, 1)?.iterate(&mut *envs, progress(&config, 0), 1);
+    match done {
+        Err(error) if error.to_string().starts_with("row 2 ") => Ok(()),
+        other => Err(format!("{other:?}").into()),
+    }
+}
+
 /// A memory has the same bits on a GPU as on the CPU, if its run takes no action by its weights.
 fn remembers_the_same(keys: &str) -> Result<()> {
     let config = config(keys)?;

@@ -39,10 +39,13 @@ __device__ inline void load_observations(const Memory& m, unsigned int tile, uns
         const unsigned char* alive = m.alive[place.group];
         m.alive_now[row] = alive ? alive[place.row] : 1;
 #if MASK > 0
+        bool any = false;
         for (unsigned int j = 0; j < MASK; ++j) {
-            m.column[COLUMN_ACTING_MASK][(unsigned long long)row * MASK + j] =
-                m.action_mask[place.group][place.row * MASK + j];
+            unsigned char allowed = m.action_mask[place.group][place.row * MASK + j];
+            m.column[COLUMN_ACTING_MASK][(unsigned long long)row * MASK + j] = allowed;
+            any = any || allowed;
         }
+        if (!any) m.counters[COUNTER_FAULT] = NOTHING_ALLOWED | row;
 #endif
     });
 }

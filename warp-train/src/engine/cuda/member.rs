@@ -6,6 +6,7 @@ use super::memory::numbers;
 use super::op::Op;
 use super::ranks::{self, Division};
 use super::schedule::{Part, cut, fuse, segments};
+use super::state::Fault;
 use super::text::ProgramContext;
 use super::tracer::{self, How};
 use super::{CudaEngine, Setting};
@@ -237,13 +238,18 @@ impl Member {
         Ok(())
     }
 
-    /// Whether a run has diverged: the inner error.
+    /// Whether a run has diverged or can choose nothing: the inner error.
     pub(crate) fn check(&self, run: usize) -> Result<Result<()>> {
-        if self.engine.fault(run)?.is_none() {
-            return Ok(Ok(()));
-        }
-        let reason = PolicyError::NonFiniteGradient { norm: f64::NAN };
-        Ok(Err(Error::Policy { policy: self.policy.name.clone(), reason }))
+        Ok(match self.engine.fault(run)? {
+            None => Ok(()),
+            Some(Fault::Gradient) => {
+                let reason = PolicyError::NonFiniteGradient { norm: f64::NAN };
+                Err(Error::Policy { policy: self.policy.name.clone(), reason })
+            }
+            Some(Fault::NothingAllowed { row }) => {
+                Err(warp_sample::Error::NothingAllowed { row, head: 0 }.into())
+            }
+        })
     }
 
     /// Where figures are summed, of one run after the other.

@@ -23,6 +23,9 @@ pub(super) const UPDATES: usize = 3;
 pub(super) const HEAD: usize = 4;
 pub(super) const SIZE: usize = 5;
 pub(super) const FAULT: usize = 6;
+/// In that counter the number, from 1, of an optimiser whose gradient was not finite; or this bit and a row whose mask
+/// forbade everything.
+pub(super) const NOTHING_ALLOWED: u32 = 1 << 31;
 /// Numbers of `DescentStep`.
 const STEP_WORDS: usize = 7;
 /// Doubles of an optimiser: both decays, epsilon, and the largest norm.

@@ -2,12 +2,21 @@
 //! memory, counters and figures.
 
 use super::layout::{Layer, ModelShape, Norm};
-use super::memory::{COUNTERS, FAULT, HEAD, Memory, SIZE, UPDATES};
+use super::memory::{COUNTERS, FAULT, HEAD, Memory, NOTHING_ALLOWED, SIZE, UPDATES};
 use super::{CudaEngine, EngineState};
 use crate::algorithm::ColumnId;
 use crate::error::{Error, Result};
 use crate::model::NamedTensor;
 use warp_data::cuda::DeviceArray;
+
+/// What can go wrong in a run without the host.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// A gradient was not finite.
+    Gradient,
+    /// A mask forbade everything.
+    NothingAllowed { row: usize },
+}
 
 impl CudaEngine {
     /// Weights, moments, step counts and the number of updates of a run: what is small.
@@ -128,11 +137,16 @@ impl CudaEngine {
         Ok(self.memories[run].counters.push(&counters)?)
     }
 
-    /// The optimiser of a run whose gradient was not finite, if one was.
-    pub(crate) fn fault(&self, run: usize) -> Result<Option<String>> {
+    /// What went wrong in a run on the device, if anything did.
+    pub(crate) fn fault(&self, run: usize) -> Result<Option<Fault>> {
         let fault = self.memories[run].counters.pull::<u32>()?[FAULT];
-        let optimiser = (fault as usize).checked_sub(1).and_then(|at| self.plan.optimisers.get(at));
-        Ok(optimiser.map(|optimiser| optimiser.name.clone()))
+        Ok(match fault {
+            0 => None,
+            _ if fault & NOTHING_ALLOWED > 0 => {
+                Some(Fault::NothingAllowed { row: (fault & !NOTHING_ALLOWED) as usize })
+            }
+            _ => Some(Fault::Gradient),
+        })
     }
 
     /// A column's numbers, of the first run.

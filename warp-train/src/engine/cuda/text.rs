@@ -267,6 +267,7 @@ impl ProgramContext<'_> {
             define(&format!("COUNTER_{name}"), &i);
         }
         define("COUNTER_STEPS", &COUNTERS.len());
+        define("NOTHING_ALLOWED", &format!("{}u", memory::NOTHING_ALLOWED));
         let (replay, acting) = (&plan.replay, &plan.acting);
         for (name, column) in [
             ("OBS", Some(replay.obs)),
