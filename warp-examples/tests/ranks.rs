@@ -228,7 +228,7 @@ fn a_signal_to_one_rank_ends_all_with_a_checkpoint() {
     let sent = Command::new("kill").args(["-TERM", &other.id().to_string()]).status();
     assert!(sent.unwrap().success());
     let (first, other) = (said(first), said(other));
-    assert_eq!((first.code, other.code), (Some(0), Some(0)), "{first:?} {other:?}");
+    assert_eq!((first.code, other.code), (Some(143), Some(143)), "{first:?} {other:?}");
     assert!(first.stdout.contains("stopped early"), "{first:?}");
 }
 

@@ -176,7 +176,7 @@ fn signals_end_all_in_order_and_no_process_outlives_its_supervisor() {
         signal(id, Signal::TERM);
     }
     let [first, other] = ranks.map(said);
-    assert_eq!((first.code, other.code), (Some(0), Some(0)), "{first:?} {other:?}");
+    assert_eq!((first.code, other.code), (Some(143), Some(143)), "{first:?} {other:?}");
     assert!(first.stdout.contains("stopped early"), "{first:?}");
     assert!(!trainers.into_iter().any(runs));
     // Of a process with all ranks.

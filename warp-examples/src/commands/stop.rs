@@ -66,6 +66,11 @@ impl Stop {
         u8::try_from(ASKED_BY.load(Ordering::Relaxed)).ok().filter(|signal| *signal > 0)
     }
 
+    /// The signal that ended work before its end: this process's, or the one that asks if another process got it.
+    pub(super) fn ended_by(stop: Option<&Self>) -> u8 {
+        stop.and_then(Self::asked_by).unwrap_or(SIGTERM as u8)
+    }
+
     fn flow(&self) -> Flow {
         if self.is_asked() { Flow::Break(Stopped::Asked) } else { Flow::Continue(()) }
     }

@@ -86,7 +86,8 @@ fn write(
     {
         make_what_is_missing(folder, &runs, entry)?;
         FleetBroadcast::tell_end(world)?;
-        return Ok(Outcome::Done);
+        let went_well = Fleet::results(folder)?.n_finished > 0;
+        return Ok(if went_well { Outcome::Done } else { Outcome::Failed });
     }
     let halving = halving(args, first)?;
     let (devices, why) = devices::chosen(devices, args, entry)?;
@@ -137,14 +138,18 @@ fn write(
     drop((registries, devices));
     let summary = ending.join().unwrap_or_else(|panic| resume_unwind(panic))?;
     let outcome = conclude(&summary, &folder, &runs, entry)?;
-    world.all_gather_within(share::END, &[], PATIENCE)?;
-    match stop.asked_by() {
-        _ if summary.runs.len() == summary.n_runs => outcome,
+    // This process or another one was asked to stop.
+    let stopped = summary.runs.len() < summary.n_runs && (stop.is_asked() || !world.is_alone());
+    let end = match outcome {
+        _ if stopped => share::STOPPED,
+        Ok(Outcome::Failed) => share::FAILED,
+        _ => share::DONE,
+    };
+    world.all_gather_within(share::END, &[end], PATIENCE)?;
+    match stopped {
         // The terminal may be gone.
-        Some(signal) => Ok(Outcome::Interrupted { signal }),
-        None if world.is_alone() => outcome,
-        // Another process was asked to stop.
-        None => outcome.map(|_| Outcome::Done),
+        true => Ok(Outcome::Interrupted { signal: Stop::ended_by(Some(&stop)) }),
+        false => outcome,
     }
 }
 
@@ -258,7 +263,15 @@ fn is_done(folder: &Path) -> Result<bool> {
     }
     let lost = FleetWeights::open(folder)?.lost();
     match lost[..] {
-        [] => say(&format!("all runs of the fleet in {} have finished", folder.display()))?,
+        [] => {
+            let n_broken =
+                Fleet::ended_runs(folder)?.iter().filter(|run| run.error.is_some()).count();
+            let all = format!("all runs of the fleet in {} have", folder.display());
+            match n_broken {
+                0 => say(&format!("{all} finished"))?,
+                n => say(&format!("{all} ended, of which {n} broke"))?,
+            }
+        }
         [run] => tell(&format!("weights are lost or damaged, which are trained again: run {run}")),
         [run, ..] => tell(&format!(
             "weights are lost or damaged, which are trained again: {} runs, from run {run} on",

@@ -12,6 +12,10 @@ use warp_train::world::{PATIENCE, World};
 
 /// What all processes come to when the first has written everything.
 pub(super) const END: &str = "the fleet's end";
+/// What the first says then: all runs have ended, well or not, or some are left.
+pub(super) const DONE: u8 = 0;
+pub(super) const FAILED: u8 = 1;
+pub(super) const STOPPED: u8 = 2;
 
 /// Trains what is dealt to this process; the first says what came of it.
 pub(super) fn train(
@@ -32,6 +36,10 @@ pub(super) fn train(
         let rounds = Rounds { runs: &runs, own, halving, fleet: &fleet, shows: false };
         rounds.train(&mut learner, together)
     })?;
-    world.all_gather_within(END, &[], PATIENCE)?;
-    Ok(Outcome::Done)
+    let said = world.all_gather_within(END, &[], PATIENCE)?;
+    Ok(match said[0][..] {
+        [STOPPED] => Outcome::Interrupted { signal: Stop::ended_by(Some(&stop)) },
+        [FAILED] => Outcome::Failed,
+        _ => Outcome::Done,
+    })
 }

@@ -42,14 +42,20 @@ pub struct TrainArgs {
     #[arg(long, value_name = "KEY=V,V,... | KEY=RANGE", conflicts_with = "resume")]
     pub sweep: Vec<String>,
     /// Samples from the ranges of --sweep, for each combination of the listed values.
-    #[arg(long, value_name = "N", requires = "sweep", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "N", requires = "sweep", conflicts_with = "resume", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub samples: Option<u32>,
     /// Seed of these samples.
-    #[arg(long, value_name = "S", default_value_t = 0, requires = "sweep")]
+    #[arg(
+        long,
+        value_name = "S",
+        default_value_t = 0,
+        requires = "sweep",
+        conflicts_with = "resume"
+    )]
     pub sweep_seed: u64,
     /// Successive halving: after each round of a sweep, the best one in N settings continues, and the next round is N
     /// times as long.
-    #[arg(long, value_name = "N", requires = "sweep", value_parser = clap::value_parser!(u32).range(2..=1000))]
+    #[arg(long, value_name = "N", requires = "sweep", conflicts_with = "resume", value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub halving: Option<u32>,
     /// Number of threads; 0: one per core. Results do not depend on it.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = options::threads)]

@@ -150,9 +150,14 @@ impl<'a> OneRank<'a> {
             let mut stop = listens.then(Stop::listen).transpose()?;
             let mut callbacks: Vec<&mut dyn Callback> = Vec::new();
             callbacks.extend(stop.as_mut().map(|stop| stop as &mut dyn Callback));
-            train(&mut trainer, evaluator, &mut callbacks)?;
+            let end = train(&mut trainer, evaluator, &mut callbacks)?;
             world.all_gather_within("the end", &[], PATIENCE)?;
-            return Ok(Outcome::Done);
+            return Ok(match end {
+                End::Stopped(Stopped::Asked) => {
+                    Outcome::Interrupted { signal: Stop::ended_by(stop.as_ref()) }
+                }
+                _ => Outcome::Done,
+            });
         };
         if !why.is_empty() {
             tell(&why);
@@ -194,9 +199,11 @@ impl<'a> OneRank<'a> {
         curves::draw(run.folder(), trainer.config())?;
         world.all_gather_within("the end", &[], PATIENCE)?;
         let said = report(&summary, run.folder(), end);
-        match (end, stop.asked_by()) {
+        match end {
             // The terminal may be gone.
-            (End::Stopped(Stopped::Asked), Some(signal)) => Ok(Outcome::Interrupted { signal }),
+            End::Stopped(Stopped::Asked) => {
+                Ok(Outcome::Interrupted { signal: Stop::ended_by(Some(&stop)) })
+            }
             _ => said.map(|()| Outcome::Done),
         }
     }
