@@ -86,8 +86,7 @@ fn write(
     {
         make_what_is_missing(folder, &runs, entry)?;
         FleetBroadcast::tell_end(world)?;
-        let went_well = Fleet::results(folder)?.n_finished > 0;
-        return Ok(if went_well { Outcome::Done } else { Outcome::Failed });
+        return Ok(outcome_of(&Fleet::results(folder)?));
     }
     let halving = halving(args, first)?;
     let (devices, why) = devices::chosen(devices, args, entry)?;
@@ -146,11 +145,9 @@ fn write(
         _ => share::DONE,
     };
     world.all_gather_within(share::END, &[end], PATIENCE)?;
-    match stopped {
-        // The terminal may be gone.
-        true => Ok(Outcome::Interrupted { signal: Stop::ended_by(Some(&stop)) }),
-        false => outcome,
-    }
+    // The terminal may be gone.
+    let interrupted = || Ok(Outcome::Interrupted { signal: Stop::ended_by(Some(&stop)) });
+    if stopped { interrupted() } else { outcome }
 }
 
 /// Says what came of the runs that have ended, and writes the best configuration of a sweep. The inner error is that it
@@ -167,8 +164,13 @@ fn conclude(
     if let Some([winner, ..]) = ranked.as_deref() {
         report::write_winner(winner, runs, entry.fields, folder)?;
     }
-    let went_well = complete && summary.n_finished > 0;
-    Ok(told.map(|()| if went_well { Outcome::Done } else { Outcome::Failed }))
+    Ok(told.map(|()| outcome_of(summary)))
+}
+
+/// A fleet went well if all runs have ended and any of them did not break.
+fn outcome_of(summary: &FleetSummary) -> Outcome {
+    let went_well = summary.runs.len() == summary.n_runs && summary.n_finished > 0;
+    if went_well { Outcome::Done } else { Outcome::Failed }
 }
 
 /// A new fleet and its folder.
