@@ -1,6 +1,7 @@
 //! Twin delayed deterministic policy gradient (Fujimoto et al., 2018): DDPG with two critics, of which
 //! the smaller counts, noise on the target's actions, and an actor that learns less often. With `atoms` critics
-//! give a distribution over values (Bellemare et al., 2017), as in FastTD3 (Seo et al., 2025).
+//! give a distribution over values (Bellemare et al., 2017), as in FastTD3 (Seo et al., 2025),
+//! whose actor follows the smaller of both critics' values; here it follows the first critic's, as TD3's does.
 
 use super::critics::TwinCritics;
 use super::deterministic::Actor;
