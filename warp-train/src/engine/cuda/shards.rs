@@ -69,7 +69,7 @@ mod tests {
     use crate::config::TrainConfig;
     use crate::engine::cpu::CpuEngine;
     use crate::engine::off_policy::planned;
-    use crate::memory::Transition;
+    use crate::memory::{GOES_ON, TERMINATED, TRUNCATED, Transition};
     use std::process::Command;
     use warp_core::kernel_text::{HEADERS, HOST_SHIM};
     use warp_func::host::Compiler;
@@ -192,9 +192,9 @@ mod tests {
             let replay = &self.plan.replay;
             let width = |id: ColumnId| self.plan.columns[id.0].width;
             let ends = |row: usize| match row / n_agents {
-                replica if chance(t, replica, 9) => 1,
-                replica if chance(t, replica, 11) => 2,
-                _ => 0,
+                replica if chance(t, replica, 9) => TERMINATED,
+                replica if chance(t, replica, 11) => TRUNCATED,
+                _ => GOES_ON,
             };
             let numbers = |width: usize, of: &dyn Fn(usize, usize) -> f32| -> Vec<f32> {
                 (0..n_rows * width).map(|at| of(at / width, at % width)).collect()
@@ -205,6 +205,10 @@ mod tests {
             let (obs, action, mask) =
                 (width(replay.obs), width(replay.action), replay.mask.map_or(0, width));
             let next = |row, i| number(t + 1, row, if ends(row) > 0 { i + 20 } else { i });
+            let next_allowed = |row, i| match ends(row) {
+                TERMINATED => true,
+                ends => !chance(t + 1, row + i, if ends == TRUNCATED { 4 } else { 3 }),
+            };
             cpu.memory_mut().store(&Transition {
                 obs: &numbers(obs, &|row, i| number(t, row, i)),
                 action: &numbers(action, &|row, i| number(t, row, i + 40)),
@@ -213,7 +217,7 @@ mod tests {
                 ends: &(0..n_rows).map(ends).collect::<Vec<u8>>(),
                 alive: &flags(1, &|row, _| !(mortal && chance(t, row, 4))),
                 mask: &flags(mask, &|row, i| !chance(t, row + i, 3)),
-                next_mask: &flags(mask, &|row, i| ends(row) > 0 || !chance(t + 1, row + i, 3)),
+                next_mask: &flags(mask, &next_allowed),
             });
         }
     }

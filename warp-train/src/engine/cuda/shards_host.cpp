@@ -106,6 +106,7 @@ static Memory made() {
     m.obs[0] = some_floats((size_t)N_ROWS * OBS);
     m.final_obs[0] = some_floats((size_t)N_ROWS * OBS);
     m.action_mask[0] = some_flags((size_t)N_ROWS * MASK);
+    m.final_action_mask[0] = some_flags((size_t)N_ROWS * MASK);
     m.reward[0] = some_floats(N_ROWS);
     m.terminated = some_flags(REPLICAS);
     m.truncated = some_flags(REPLICAS);
@@ -131,6 +132,7 @@ static void happen(const Memory& m, unsigned int t) {
         for (unsigned int i = 0; i < MASK; ++i) {
             m.column[COLUMN_ACTING_MASK][row * MASK + i] = !chance(t, row + i, 3u);
             ((unsigned char*)m.action_mask[0])[row * MASK + i] = !chance(t + 1u, row + i, 3u);
+            ((unsigned char*)m.final_action_mask[0])[row * MASK + i] = !chance(t + 1u, row + i, 4u);
         }
 #endif
     }
