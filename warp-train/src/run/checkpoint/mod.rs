@@ -21,7 +21,6 @@ use serde::{Deserialize, Serialize};
 pub use snapshot::Counters;
 use snapshot::Snapshot;
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use warp_core::DType;
 use warp_data::file;
@@ -122,15 +121,7 @@ pub fn save(folder: &Path, snapshot: &Snapshot) -> Result<PathBuf> {
     }
     let partial = durable::partial(&target);
     durable::delete(&partial)?;
-    // Not all folders above it: one that has been moved away is not to come back with this alone in it.
-    for path in [folder, &partial] {
-        match std::fs::create_dir(path) {
-            Err(e) if e.kind() != ErrorKind::AlreadyExists => {
-                return Err(Error::file("cannot create", path, e));
-            }
-            _ => {}
-        }
-    }
+    std::fs::create_dir_all(&partial).map_err(|e| Error::file("cannot create", &partial, e))?;
     for (name, bytes) in &contents {
         durable::write_synced(&partial.join(name), bytes)?;
     }
@@ -183,7 +174,7 @@ pub fn list(folder: &Path) -> Result<Vec<(u64, PathBuf)>> {
 fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
     match std::fs::read_dir(folder) {
         Ok(entries) => Ok(entries.filter_map(|e| e.ok().map(|e| e.path())).collect()),
-        Err(e) if e.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(e) => Err(Error::file("cannot read", folder, e)),
     }
 }

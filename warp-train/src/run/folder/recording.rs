@@ -169,7 +169,12 @@ impl Scroll {
     fn save(&self, snapshot: &Snapshot, league: Option<Table>) -> Result<()> {
         // What led to a checkpoint is never missing beside it.
         self.journal.sync()?;
-        checkpoint::save(&Run::checkpoints(&self.folder), snapshot)?;
+        let checkpoints = Run::checkpoints(&self.folder);
+        // A folder that was moved away is not to come back with a checkpoint alone.
+        if !checkpoints.is_dir() {
+            return Err(Error::file("cannot write to", &checkpoints, "the folder is gone"));
+        }
+        checkpoint::save(&checkpoints, snapshot)?;
         league.map_or(Ok(()), |league| league.write(&self.folder))
     }
 }
