@@ -14,8 +14,7 @@ use crate::executor::lanes::{
 use std::ops::Range;
 use warp_core::single::GroupAction;
 use warp_core::{
-    Actions, Draw, Env, EnvSpec, LimitEnds, Observation, Purpose, Record, Space, State, StepOut,
-    TimeLimit,
+    Actions, Draw, Env, EnvSpec, LimitEnds, Observation, Purpose, Space, State, StepOut, TimeLimit,
 };
 use warp_data::Element;
 
@@ -153,12 +152,6 @@ fn step_tiles<E: Env, const DISCRETE: bool, const NUMBERED: bool>(
                 tile.continuous[..n].copy_from_slice(&all[first..first + n]);
             }
         }
-        let to = part.to + first - part.rows.start;
-        first += n;
-        if !ready::<E>(&mut tile, n) {
-            begin_all::<E>(runner, part.out, members, to);
-            continue;
-        }
         draw_lanes(&mut tile);
         step_lanes::<E, DISCRETE, NUMBERED>(&runner.env, &mut tile);
         if part.out.now.chance.is_some() {
@@ -166,8 +159,10 @@ fn step_tiles<E: Env, const DISCRETE: bool, const NUMBERED: bool>(
         }
         count_lanes(&mut tile, runner.time_limit());
         store::<E>(runner, &tile, members);
+        let to = part.to + first - part.rows.start;
         show::<E>(runner, part.out, &tile, members, to);
         rest::<E>(runner, part.out, &tile, members, to);
+        first += n;
     }
 }
 
@@ -187,47 +182,6 @@ fn load<E: Env>(runner: &Runner<E>, tile: &mut Tile, members: Members<'_>) {
     members.load(&runner.event, &mut tile.event);
     members.load(&runner.elapsed_step, &mut tile.elapsed_step);
     members.load(&runner.phase, &mut tile.before);
-}
-
-#[inline(always)]
-fn is_running(phase: u8) -> bool {
-    phase == Phase::Running as u8
-}
-
-/// Makes every lane one that can be stepped, unless none is: bodies may rely on states that reset or step has
-/// made. `n` lanes are replicas.
-#[inline(always)]
-fn ready<E: Env>(tile: &mut Tile, n: usize) -> bool {
-    let running = tile.before[..n].iter().position(|phase| is_running(*phase));
-    let Some(from) = running else { return false };
-    if n < LANES {
-        tile.fields.iter_mut().take(E::State::FIELDS.len()).for_each(|f| repeat(f, from, n));
-        repeat(&mut tile.discrete, from, n);
-        repeat(&mut tile.continuous, from, n);
-    }
-    if tile.before[..n].iter().any(|phase| !is_running(*phase)) {
-        replace_resting(tile, n, from);
-    }
-    true
-}
-
-/// Copies lane `from` to all lanes from `n` on.
-#[inline(always)]
-fn repeat<T: Copy>(lanes: &mut [T; LANES], from: usize, n: usize) {
-    let value = lanes[from];
-    lanes[n..].fill(value);
-}
-
-/// Copies lane `from` to replicas that begin an episode, which writes their states anew.
-#[inline(always)]
-fn replace_resting(tile: &mut Tile, n: usize, from: usize) {
-    for lane in 0..n {
-        if !is_running(tile.before[lane]) {
-            tile.fields.iter_mut().for_each(|lanes| lanes[lane] = lanes[from]);
-            tile.discrete[lane] = tile.discrete[from];
-            tile.continuous[lane] = tile.continuous[from];
-        }
-    }
 }
 
 #[inline(always)]
@@ -254,7 +208,7 @@ fn draw_lanes(tile: &mut Tile) {
     }
 }
 
-/// Nobody reads what lanes do that are no replica or begin an episode.
+/// Lanes beyond the last replica hold an earlier tile's numbers, or zeros; nobody reads them.
 #[inline(always)]
 fn step_lanes<E: Env, const DISCRETE: bool, const NUMBERED: bool>(env: &E, tile: &mut Tile) {
     for lane in 0..LANES {
@@ -314,7 +268,7 @@ fn chance_lanes<E: Env, const DISCRETE: bool>(env: &E, tile: &mut Tile) {
 fn count_lanes(tile: &mut Tile, TimeLimit { steps, ends }: TimeLimit) {
     let terminates = u8::from(ends == LimitEnds::Terminated);
     for lane in 0..LANES {
-        let stepped = u32::from(is_running(tile.before[lane]));
+        let stepped = u32::from(tile.before[lane] == Phase::Running as u8);
         tile.event[lane] = tile.event[lane].wrapping_add(stepped);
         tile.elapsed_step[lane] = tile.elapsed_step[lane].wrapping_add(1);
         let over = u8::from(tile.elapsed_step[lane] >= steps);
@@ -340,14 +294,6 @@ fn store<E: Env>(runner: &Runner<E>, tile: &Tile, members: Members<'_>) {
     members.store(&runner.event, &tile.event);
     members.store(&runner.elapsed_step, &tile.elapsed_step);
     members.store(&runner.phase, &tile.phase);
-}
-
-/// Begins an episode in all replicas of a tile.
-fn begin_all<E: Env>(runner: &Runner<E>, out: &Columns, members: Members<'_>, to: usize) {
-    for (lane, id) in members.ids.iter().enumerate() {
-        out.env_id.row_mut(to + lane)[0] = *id as i32;
-        runner.begin_shown(*id as usize, out, to + lane);
-    }
 }
 
 /// Writes what all replicas of a tile show after their steps.
@@ -394,9 +340,9 @@ fn show<E: Env>(runner: &Runner<E>, out: &Columns, tile: &Tile, members: Members
 #[inline(always)]
 fn rest<E: Env>(runner: &Runner<E>, out: &Columns, tile: &Tile, members: Members<'_>, to: usize) {
     let n = members.ids.len();
-    if tile.before[..n].iter().any(|phase| !is_running(*phase)) {
+    if tile.before[..n].iter().any(|phase| *phase != Phase::Running as u8) {
         for (lane, id) in members.ids.iter().enumerate() {
-            if !is_running(tile.before[lane]) {
+            if tile.before[lane] != Phase::Running as u8 {
                 runner.begin_shown(*id as usize, out, to + lane);
             }
         }
@@ -404,7 +350,7 @@ fn rest<E: Env>(runner: &Runner<E>, out: &Columns, tile: &Tile, members: Members
     let ended = tile.phase[..n].iter().fold(0, |all, phase| all | phase);
     if out.last.is_some() && ended & Phase::Ended as u8 != 0 {
         for (lane, id) in members.ids.iter().enumerate() {
-            let ran = is_running(tile.before[lane]);
+            let ran = tile.before[lane] == Phase::Running as u8;
             if ran && tile.phase[lane] == Phase::Ended as u8 {
                 runner.follow(*id as usize, out, to + lane, tile.chance[lane]);
             }
