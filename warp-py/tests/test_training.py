@@ -53,6 +53,14 @@ def test_a_callback_stops_a_run_and_its_errors_are_raised(tmp_path):
         warp_rl.train("cartpole", callbacks=fails, out=tmp_path / "broken", **KEYS)
 
 
+def test_values_of_actions_are_not_sampled_from(tmp_path):
+    run = warp_rl.train("cartpole", out=tmp_path / "run", algorithm="dqn", num_envs=4, total_steps=512)
+    policy = warp_rl.Policy.load(run.path)
+    assert policy.act(np.zeros(4)) in (0, 1)
+    with pytest.raises(ValueError, match="dqn has values of actions and no distribution to sample from"):
+        policy.act(np.zeros(4), greedy=False)
+
+
 def test_observations_of_another_shape_are_refused(tmp_path):
     policy = warp_rl.Policy.load(warp_rl.train("cartpole", out=tmp_path / "run", total_steps=500).path)
     for shape in [(4, 2), (2, 2), (8,), (2, 4, 1), (0,), ()]:

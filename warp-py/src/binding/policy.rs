@@ -85,6 +85,14 @@ impl Policy {
     ) -> PyResult<Bound<'py, PyAny>> {
         let number = self.group(group)?;
         let index = self.policy_of(number, agent)?;
+        let plan = &self.config.policies[index];
+        if !greedy && plan.has_action_values() {
+            let name = plan.algorithm.name;
+            let reason = format!(
+                "greedy=False: {name} has values of actions and no distribution to sample from"
+            );
+            return Err(PyValueError::new_err(reason));
+        }
         let group = &self.config.spec.groups[number];
         let mut seen = Vec::new();
         let item = [group.observation_width()];
@@ -96,7 +104,7 @@ impl Policy {
             Argument { name: "mask", value }.integers(shape, &mut allowed)?;
         }
         let allowed: Vec<u8> = allowed.iter().map(|allowed| u8::from(*allowed != 0)).collect();
-        let layout = &self.config.policies[index].layout;
+        let layout = &plan.layout;
         let width = layout.action_width();
         let input = PolicyInput {
             obs: &seen,
