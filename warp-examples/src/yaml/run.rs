@@ -171,11 +171,10 @@ fn sampler(mut section: Section<'_>, half_ranges: &[f64]) -> Result<Noise> {
     };
     if half_ranges.len() > 1 {
         let list = half_ranges.iter().map(f64::to_string).collect::<Vec<_>>().join(", ");
-        let reason = format!(
-            "it is in the actions' own units, but noise_std is in half-ranges of the actions, and these \
-             differ: {list}"
+        bail!(
+            "sampler.params: this noise is in the actions' own units, but noise_std is in half-ranges of the \
+             actions, and these differ: {list}"
         );
-        bail!(params.invalid("stddev", &reason));
     }
     params.finish()?;
     section.finish()?;
@@ -254,8 +253,8 @@ mod tests {
         assert_eq!(read(&[2.0]).unwrap().half_range, 2.0);
         assert_eq!(read(&[]).unwrap().half_range, 1.0);
         let error = read(&both).err().unwrap().to_string();
-        let expected = "sampler.params.stddev is missing: it is in the actions' own units, but noise_std is in \
-                        half-ranges of the actions, and these differ: 0.25, 2";
+        let expected = "sampler.params: this noise is in the actions' own units, but noise_std is in half-ranges \
+                        of the actions, and these differ: 0.25, 2";
         assert_eq!(error, expected);
     }
 }
