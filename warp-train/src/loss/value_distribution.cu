@@ -94,18 +94,41 @@ __device__ inline void twin_critic_loss(float inv_batch_size, float value_min, f
     value[0] = mean(value_min, value_max, logits_1);
 }
 
-// The actor's loss, minus the mean value of its own action, where a sample counts at all.
-__device__ inline void actor_loss(float inv_batch_size, float value_min, float value_max,
-                                  WarpSlice<const float> weight, WarpSlice<const float> logits,
-                                  WarpSlice<float> d_logits, WarpSlice<float> loss) {
+// The slope of minus a critic's mean value by its logits, where the actor follows this critic.
+__device__ inline void climb(float inv_batch_size, float value_min, float value_max, bool follows,
+                             WarpSlice<const float> logits, WarpSlice<float> d_logits) {
     float apart = distance(value_min, value_max, logits.len);
     float total = log_sum(logits);
     float q = mean(value_min, value_max, logits);
-    bool counts = weight[0] > 0.0f;
     for (unsigned int i = 0u; i < logits.len; ++i) {
         float p = warp_exp(logits[i] - total);
         float slope = inv_batch_size * p * (q - (value_min + apart * (float)i));
-        d_logits[i] = counts ? slope : 0.0f;
+        d_logits[i] = follows ? slope : 0.0f;
     }
-    loss[0] = counts ? -q : 0.0f;
+}
+
+// The actor's loss, minus the smaller of both critics' mean values of its own action, where a
+// sample counts at
+// all.
+__device__ inline void actor_loss(float inv_batch_size, float value_min, float value_max,
+                                  WarpSlice<const float> weight, WarpSlice<const float> logits_1,
+                                  WarpSlice<const float> logits_2, WarpSlice<float> d_logits_1,
+                                  WarpSlice<float> d_logits_2, WarpSlice<float> loss) {
+    bool counts = weight[0] > 0.0f;
+    float q_1 = mean(value_min, value_max, logits_1);
+    float q_2 = mean(value_min, value_max, logits_2);
+    bool first = q_1 <= q_2;
+    climb(inv_batch_size, value_min, value_max, counts && first, logits_1, d_logits_1);
+    climb(inv_batch_size, value_min, value_max, counts && !first, logits_2, d_logits_2);
+    loss[0] = counts ? -warp_min(q_1, q_2) : 0.0f;
+}
+
+// Derivatives by what the actor gives, from those of both critics by its action.
+__device__ inline void actor_gradient(WarpSlice<const float> action,
+                                      WarpSlice<const float> d_action_1,
+                                      WarpSlice<const float> d_action_2,
+                                      WarpSlice<float> d_output) {
+    for (unsigned int i = 0u; i < action.len; ++i) {
+        d_output[i] = (d_action_1[i] + d_action_2[i]) * (1.0f - action[i] * action[i]);
+    }
 }

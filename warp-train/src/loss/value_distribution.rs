@@ -113,26 +113,57 @@ pub fn twin_critic_loss(
     value[0] = mean(value_min, value_max, logits_1);
 }
 
-/// The actor's loss, minus the mean value of its own action, where a sample counts at all.
+/// The slope of minus a critic's mean value by its logits, where the actor follows this critic.
+fn climb(
+    inv_batch_size: f32,
+    value_min: f32,
+    value_max: f32,
+    follows: bool,
+    logits: &[f32],
+    d_logits: &mut [f32],
+) {
+    let apart = distance(value_min, value_max, logits.len());
+    let total = log_sum(logits);
+    let q = mean(value_min, value_max, logits);
+    for i in 0..logits.len() {
+        let p = math::exp(logits[i] - total);
+        let slope = inv_batch_size * p * (q - (value_min + apart * i as f32));
+        d_logits[i] = if follows { slope } else { 0.0 };
+    }
+}
+
+/// The actor's loss, minus the smaller of both critics' mean values of its own action, where a sample counts at
+/// all.
 pub fn actor_loss(
     inv_batch_size: f32,
     value_min: f32,
     value_max: f32,
     weight: &[f32],
-    logits: &[f32],
-    d_logits: &mut [f32],
+    logits_1: &[f32],
+    logits_2: &[f32],
+    d_logits_1: &mut [f32],
+    d_logits_2: &mut [f32],
     loss: &mut [f32],
 ) {
-    let apart = distance(value_min, value_max, logits.len());
-    let total = log_sum(logits);
-    let q = mean(value_min, value_max, logits);
     let counts = weight[0] > 0.0;
-    for i in 0..logits.len() {
-        let p = math::exp(logits[i] - total);
-        let slope = inv_batch_size * p * (q - (value_min + apart * i as f32));
-        d_logits[i] = if counts { slope } else { 0.0 };
+    let q_1 = mean(value_min, value_max, logits_1);
+    let q_2 = mean(value_min, value_max, logits_2);
+    let first = q_1 <= q_2;
+    climb(inv_batch_size, value_min, value_max, counts && first, logits_1, d_logits_1);
+    climb(inv_batch_size, value_min, value_max, counts && !first, logits_2, d_logits_2);
+    loss[0] = if counts { -math::min(q_1, q_2) } else { 0.0 };
+}
+
+/// Derivatives by what the actor gives, from those of both critics by its action.
+pub fn actor_gradient(
+    action: &[f32],
+    d_action_1: &[f32],
+    d_action_2: &[f32],
+    d_output: &mut [f32],
+) {
+    for i in 0..action.len() {
+        d_output[i] = (d_action_1[i] + d_action_2[i]) * (1.0 - action[i] * action[i]);
     }
-    loss[0] = if counts { -q } else { 0.0 };
 }
 
 row_functions! { "value_distribution.cu";
@@ -141,5 +172,10 @@ row_functions! { "value_distribution.cu";
         reward, discount, weight, next_1, next_2, logits_1, logits_2;
         d_logits_1, d_logits_2, target, loss, error, value
     );
-    ACTOR_LOSS = actor_loss(inv_batch_size, value_min, value_max; weight, logits; d_logits, loss);
+    ACTOR_LOSS = actor_loss(
+        inv_batch_size, value_min, value_max;
+        weight, logits_1, logits_2;
+        d_logits_1, d_logits_2, loss
+    );
+    ACTOR_GRADIENT = actor_gradient(; action, d_action_1, d_action_2; d_output);
 }

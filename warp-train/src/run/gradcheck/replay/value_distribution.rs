@@ -24,7 +24,9 @@ pub(crate) static TD3: [Objective; 2] = [
     Objective {
         loss: |keys, networks, row, _| {
             let input = [&row.obs[..], &action(networks, "actor", &row.obs)].concat();
-            -row.counts() * Distribution::of(keys, networks, "critic_1", &input).mean()
+            let [q_1, q_2] = ["critic_1", "critic_2"]
+                .map(|critic| Distribution::of(keys, networks, critic, &input).mean());
+            -row.counts() * networks.least(q_1, q_2)
         },
         ..ACTOR
     },
