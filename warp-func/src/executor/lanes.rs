@@ -14,7 +14,7 @@ use warp_core::{
 /// Replicas per tile.
 pub(crate) const LANES: usize = 64;
 /// Fewer replicas are stepped one by one: a tile takes the time of all its lanes.
-const FEW: usize = 6;
+pub(crate) const FEW: usize = 6;
 /// State fields that fit in a tile.
 pub(crate) const MAX_FIELDS: usize = 8;
 /// Observation elements that fit in a tile.

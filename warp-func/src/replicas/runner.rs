@@ -10,7 +10,7 @@ use super::plan::ReplicaIds;
 use super::{Orders, actions, tile};
 use crate::error::Result;
 use crate::executor::columns::{Column, FieldColumn, field_columns, put, view};
-use crate::executor::lanes::state_fits_tile;
+use crate::executor::lanes::{FEW, state_fits_tile};
 use crate::vectors::{Work, widest};
 use std::ops::Range;
 use std::sync::Arc;
@@ -405,6 +405,7 @@ impl<E: Env> Work for Advance<'_, E> {
     fn run(self) {
         // A constant, so that the bodies of larger environments are not compiled for tiles.
         if const { state_fits_tile::<E>() }
+            && self.part.rows.len() >= FEW
             && let Some(fast) = self.runner.fast
         {
             return tile::step(self.runner, self.part, fast);

@@ -14,7 +14,8 @@ use crate::executor::lanes::{
 use std::ops::Range;
 use warp_core::single::GroupAction;
 use warp_core::{
-    Actions, Draw, Env, EnvSpec, LimitEnds, Observation, Purpose, Space, State, StepOut, TimeLimit,
+    Actions, Draw, Env, EnvSpec, LimitEnds, Observation, Purpose, Record, Space, State, StepOut,
+    TimeLimit,
 };
 use warp_data::Element;
 
@@ -144,6 +145,7 @@ fn step_tiles<E: Env, const DISCRETE: bool, const NUMBERED: bool>(
         let n = LANES.min(part.rows.end - first);
         let members = Members::of(&part.orders.ids[first..first + n]);
         load::<E>(runner, &mut tile, members);
+        let to = part.to + first - part.rows.start;
         match &part.orders.actions[0] {
             GroupAction::Discrete(all) => {
                 tile.discrete[..n].copy_from_slice(&all[first..first + n])
@@ -152,6 +154,13 @@ fn step_tiles<E: Env, const DISCRETE: bool, const NUMBERED: bool>(
                 tile.continuous[..n].copy_from_slice(&all[first..first + n]);
             }
         }
+        let starting = starting(&tile.before, n);
+        if starting.count_ones() as usize == n {
+            (first..first + n).for_each(|at| runner.step(part, at));
+            first += n;
+            continue;
+        }
+        make_steppable::<E>(&mut tile, n, starting);
         draw_lanes(&mut tile);
         step_lanes::<E, DISCRETE, NUMBERED>(&runner.env, &mut tile);
         if part.out.now.chance.is_some() {
@@ -159,9 +168,10 @@ fn step_tiles<E: Env, const DISCRETE: bool, const NUMBERED: bool>(
         }
         count_lanes(&mut tile, runner.time_limit());
         store::<E>(runner, &tile, members);
-        let to = part.to + first - part.rows.start;
         show::<E>(runner, part.out, &tile, members, to);
-        rest::<E>(runner, part.out, &tile, members, to);
+        lanes(starting)
+            .for_each(|lane| runner.begin_shown(members.ids[lane] as usize, part.out, to + lane));
+        follow::<E>(runner, part.out, &tile, members, to, starting);
         first += n;
     }
 }
@@ -182,6 +192,49 @@ fn load<E: Env>(runner: &Runner<E>, tile: &mut Tile, members: Members<'_>) {
     members.load(&runner.event, &mut tile.event);
     members.load(&runner.elapsed_step, &mut tile.elapsed_step);
     members.load(&runner.phase, &mut tile.before);
+}
+
+/// A bit for each of the `n` replicas that begins an episode instead of a step.
+#[inline(always)]
+fn starting(before: &[u8; LANES], n: usize) -> u64 {
+    let mut bits = 0;
+    for (lane, phase) in before.iter().enumerate() {
+        bits |= u64::from(*phase != Phase::Running as u8) << lane;
+    }
+    bits & all_before(n)
+}
+
+/// The bits of the first `n` lanes, at least one.
+fn all_before(n: usize) -> u64 {
+    u64::MAX >> (LANES - n)
+}
+
+/// The lanes whose bits are set.
+fn lanes(mut bits: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let lane = bits.trailing_zeros() as usize;
+        bits &= bits.wrapping_sub(1);
+        (lane < LANES).then_some(lane)
+    })
+}
+
+/// Replicas that begin an episode, and lanes beyond the `n` replicas, make the step of one that runs, which nobody
+/// reads: bodies may rely on states that reset or step has made, and on actions within their spaces.
+#[inline(always)]
+fn make_steppable<E: Env>(tile: &mut Tile, n: usize, starting: u64) {
+    let from = (!starting).trailing_zeros() as usize;
+    let fields = tile.fields.iter_mut().take(E::State::FIELDS.len());
+    fields.for_each(|field| replace(field, from, n, starting));
+    replace(&mut tile.discrete, from, n, starting);
+    replace(&mut tile.continuous, from, n, starting);
+}
+
+/// Gives what lane `from` has to those that begin an episode and to those beyond the `n` replicas.
+#[inline(always)]
+fn replace<T: Copy>(values: &mut [T; LANES], from: usize, n: usize, starting: u64) {
+    let value = values[from];
+    values[n..].fill(value);
+    lanes(starting).for_each(|lane| values[lane] = value);
 }
 
 #[inline(always)]
@@ -208,7 +261,7 @@ fn draw_lanes(tile: &mut Tile) {
     }
 }
 
-/// Lanes beyond the last replica hold an earlier tile's numbers, or zeros; nobody reads them.
+/// Nobody reads what lanes do that are no replica or begin an episode.
 #[inline(always)]
 fn step_lanes<E: Env, const DISCRETE: bool, const NUMBERED: bool>(env: &E, tile: &mut Tile) {
     for lane in 0..LANES {
@@ -336,23 +389,22 @@ fn show<E: Env>(runner: &Runner<E>, out: &Columns, tile: &Tile, members: Members
     }
 }
 
-/// Those that begin an episode instead of a step, and those whose next one follows at once.
+/// Begins the next episode of those whose last one has ended, where that follows at once.
 #[inline(always)]
-fn rest<E: Env>(runner: &Runner<E>, out: &Columns, tile: &Tile, members: Members<'_>, to: usize) {
+fn follow<E: Env>(
+    runner: &Runner<E>,
+    out: &Columns,
+    tile: &Tile,
+    members: Members<'_>,
+    to: usize,
+    starting: u64,
+) {
     let n = members.ids.len();
-    if tile.before[..n].iter().any(|phase| *phase != Phase::Running as u8) {
-        for (lane, id) in members.ids.iter().enumerate() {
-            if tile.before[lane] != Phase::Running as u8 {
-                runner.begin_shown(*id as usize, out, to + lane);
-            }
-        }
-    }
     let ended = tile.phase[..n].iter().fold(0, |all, phase| all | phase);
     if out.last.is_some() && ended & Phase::Ended as u8 != 0 {
-        for (lane, id) in members.ids.iter().enumerate() {
-            let ran = tile.before[lane] == Phase::Running as u8;
-            if ran && tile.phase[lane] == Phase::Ended as u8 {
-                runner.follow(*id as usize, out, to + lane, tile.chance[lane]);
+        for lane in lanes(all_before(n) & !starting) {
+            if tile.phase[lane] == Phase::Ended as u8 {
+                runner.follow(members.ids[lane] as usize, out, to + lane, tile.chance[lane]);
             }
         }
     }
