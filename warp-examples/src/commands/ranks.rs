@@ -211,11 +211,10 @@ impl Rank<'_> {
             (Some(link), _) => link,
             (None, Some(master)) => {
                 let own = Hello { rank, size: *size, token: token.clone(), config, gpu };
-                let found = match rank {
-                    0 => Listener::bind(master).and_then(|l| l.welcome(&own, MEETING, *timeout)),
-                    _ => join(master, &own, MEETING, *timeout),
-                };
-                found.map_err(Error::Ranks)?
+                match rank {
+                    0 => Listener::bind(master)?.welcome(&own, MEETING, *timeout)?,
+                    _ => join(master, &own, MEETING, *timeout)?,
+                }
             }
             (None, None) => bail!("a rank is not connected to the others"),
         };

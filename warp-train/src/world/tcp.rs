@@ -4,6 +4,7 @@
 
 use super::frame::{Frame, Kind, LATE, receive, send};
 use super::{Link, Receivers, Round, parts};
+use crate::error::Error;
 use std::io::ErrorKind;
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
@@ -46,9 +47,9 @@ impl Listener {
     /// Listens at HOST:PORT.
     ///
     /// # Errors
-    /// A place that is none, or is taken.
-    pub fn bind(place: &str) -> Result<Self, String> {
-        let failed = |e| format!("rank 0 can't listen at {place}: {e}");
+    /// A place that is none, or is taken: an [`Error::Invalid`].
+    pub fn bind(place: &str) -> Result<Self, Error> {
+        let failed = |e| Error::Invalid(format!("rank 0 can't listen at {place}: {e}"));
         let listener = TcpListener::bind(place).or_else(|error| {
             // The name that others know may not be one of this machine's own, as behind a service.
             let port = place.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
@@ -73,14 +74,14 @@ impl Listener {
     /// Waits until all other ranks have said hello.
     ///
     /// # Errors
-    /// A rank that does not come within `patience`, or one of another run's configuration; the others are
-    /// told.
+    /// A rank that does not come within `patience`: an [`Error::Ranks`]. One of another configuration, or with
+    /// another's GPU: an [`Error::Invalid`]. All others get the same error.
     pub fn welcome(
         self,
         own: &Hello,
         patience: Duration,
         timeout: Duration,
-    ) -> Result<Box<dyn Link>, String> {
+    ) -> Result<Box<dyn Link>, Error> {
         let since = Instant::now();
         let mut spokes: Vec<Option<TcpStream>> = (1..own.size).map(|_| None).collect();
         let mut gpus = vec![String::new(); own.size];
@@ -89,8 +90,8 @@ impl Listener {
             match self.listener.accept() {
                 Ok((stream, _)) => {
                     if let Err(why) = greet(stream, own, &mut spokes, &mut gpus) {
-                        tell_all(spokes.iter_mut().flatten(), &why);
-                        return Err(why);
+                        tell_all(spokes.iter_mut().flatten(), Kind::Refused, &why);
+                        return Err(Error::Invalid(why));
                     }
                 }
                 Err(_) if since.elapsed() > patience => {
@@ -98,22 +99,24 @@ impl Listener {
                     let missing: Vec<String> = missing.map(|(_, rank)| rank.to_string()).collect();
                     let (missing, seconds) = (missing.join(", "), patience.as_secs_f64());
                     let why = format!("rank {missing} did not connect within {seconds} s");
-                    tell_all(spokes.iter_mut().flatten(), &why);
-                    return Err(why);
+                    tell_all(spokes.iter_mut().flatten(), Kind::GaveUp, &why);
+                    return Err(Error::Ranks(why));
                 }
                 Err(_) => std::thread::sleep(Duration::from_millis(5)),
             }
         }
         let mut spokes: Vec<TcpStream> = spokes.into_iter().flatten().collect();
         for spoke in &mut spokes {
-            send(spoke, &Frame::new(Kind::Welcome, "", &[]), timeout)
-                .map_err(|e| format!("a rank disconnected before the run began: {e}"))?;
+            send(spoke, &Frame::new(Kind::Welcome, "", &[]), timeout).map_err(|e| {
+                Error::Ranks(format!("a rank disconnected before the run began: {e}"))
+            })?;
         }
         Ok(Box::new(Hub { spokes, timeout, over: None }))
     }
 }
 
-/// Hears who has come: a rank, which gets its place; or a stranger or a double, who is sent away.
+/// Hears who has come: a rank, which gets its place; or a stranger or a double, who is sent away. An error is what
+/// ends the run before it begins.
 fn greet(
     mut stream: TcpStream,
     own: &Hello,
@@ -126,39 +129,41 @@ fn greet(
     if prepared.is_err() || frame.kind != Kind::Hello {
         return Ok(());
     }
-    let mut refuse = |why: &str| {
-        let _ = send(&mut stream, &Frame::new(Kind::Refused, "", why.as_bytes()), GREETING);
+    let mut answer = |kind, why: &str| {
+        let _ = send(&mut stream, &Frame::new(kind, "", why.as_bytes()), GREETING);
     };
     let hello = match Hello::read(&frame.bytes) {
         Ok(hello) => hello,
         Err(why) => {
-            refuse(&why);
+            answer(Kind::Refused, &why);
             return Ok(());
         }
     };
     let Hello { rank, size, token, config, gpu } = &hello;
     if *token != own.token || *size != own.size || *rank == 0 || *rank >= own.size {
-        refuse(&format!(
+        let why = format!(
             "rank {rank} of {size} does not belong to the run of {} ranks at this address",
             own.size
-        ));
+        );
+        answer(Kind::Refused, &why);
         return Ok(());
     }
     // One that was restarted while others are still on their way takes its own place again.
     let is_here = |spoke: &mut TcpStream| news(spoke, *rank).is_none();
     if spokes[rank - 1].as_mut().is_some_and(is_here) {
-        refuse(&format!("rank {rank} is already connected"));
+        // Perhaps the end of the one before has not been noticed yet: another start may succeed.
+        answer(Kind::GaveUp, &format!("rank {rank} is already connected"));
         return Ok(());
     }
     if *config != own.config {
         let why = format!("rank {rank} has another configuration than rank 0");
-        refuse(&why);
+        answer(Kind::Refused, &why);
         return Err(why);
     }
     let is_taken = |(other, of): (usize, &String)| other != *rank && of == gpu;
     if !gpu.is_empty() && gpus.iter().enumerate().any(is_taken) {
         let why = format!("rank {rank} uses the same GPU as another rank, {gpu}");
-        refuse(&why);
+        answer(Kind::Refused, &why);
         return Err(why);
     }
     gpus[*rank].clone_from(gpu);
@@ -169,13 +174,14 @@ fn greet(
 /// Joins the run whose rank 0 listens at HOST:PORT.
 ///
 /// # Errors
-/// Nobody who listens there within `patience`, or who does not take this rank.
+/// Nobody who listens there within `patience`, or a run that did not begin: an [`Error::Ranks`]. A rank that does not
+/// fit the others: an [`Error::Invalid`].
 pub fn join(
     place: &str,
     own: &Hello,
     patience: Duration,
     timeout: Duration,
-) -> Result<Box<dyn Link>, String> {
+) -> Result<Box<dyn Link>, Error> {
     let since = Instant::now();
     loop {
         let why = match connect(place) {
@@ -187,8 +193,11 @@ pub fn join(
                     Ok(Frame { kind: Kind::Welcome, .. }) => {
                         return Ok(Box::new(Spoke { hub: stream, timeout, over: None }));
                     }
-                    Ok(Frame { kind: Kind::Refused | Kind::GaveUp, bytes, .. }) => {
-                        return Err(String::from_utf8_lossy(&bytes).into_owned());
+                    Ok(Frame { kind: Kind::Refused, bytes, .. }) => {
+                        return Err(Error::Invalid(String::from_utf8_lossy(&bytes).into_owned()));
+                    }
+                    Ok(Frame { kind: Kind::GaveUp, bytes, .. }) => {
+                        return Err(Error::Ranks(String::from_utf8_lossy(&bytes).into_owned()));
                     }
                     Ok(_) => "what listens there is not rank 0".into(),
                     Err(e) => e,
@@ -198,9 +207,9 @@ pub fn join(
         };
         if since.elapsed() > patience {
             let (rank, seconds) = (own.rank, patience.as_secs_f64());
-            return Err(format!(
+            return Err(Error::Ranks(format!(
                 "rank {rank} found no rank 0 at {place} within {seconds} s: {why}"
-            ));
+            )));
         }
         std::thread::sleep(TURN);
     }
@@ -277,7 +286,7 @@ impl Link for Hub {
         let done = self.round(round, mine);
         if let Err(why) = &done {
             self.over = Some(why.clone());
-            tell_all(self.spokes.iter_mut(), why);
+            tell_all(self.spokes.iter_mut(), Kind::GaveUp, why);
         }
         done
     }
@@ -286,7 +295,7 @@ impl Link for Hub {
         if self.over.is_none() {
             let news = self.spokes.iter_mut().zip(1..).find_map(|(spoke, rank)| news(spoke, rank));
             if let Some(why) = &news {
-                tell_all(self.spokes.iter_mut(), why);
+                tell_all(self.spokes.iter_mut(), Kind::GaveUp, why);
             }
             self.over = news;
         }
@@ -296,7 +305,7 @@ impl Link for Hub {
     fn give_up(&mut self, why: &str) {
         if self.over.is_none() {
             let why = format!("rank 0 gave up: {why}");
-            tell_all(self.spokes.iter_mut(), &why);
+            tell_all(self.spokes.iter_mut(), Kind::GaveUp, &why);
             self.over = Some(why);
         }
     }
@@ -410,8 +419,8 @@ fn said(
     }
 }
 
-fn tell_all<'a>(spokes: impl Iterator<Item = &'a mut TcpStream>, why: &str) {
+fn tell_all<'a>(spokes: impl Iterator<Item = &'a mut TcpStream>, kind: Kind, why: &str) {
     for spoke in spokes {
-        let _ = send(spoke, &Frame::new(Kind::GaveUp, "", why.as_bytes()), GREETING);
+        let _ = send(spoke, &Frame::new(kind, "", why.as_bytes()), GREETING);
     }
 }
