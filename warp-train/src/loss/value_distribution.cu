@@ -23,10 +23,10 @@ __device__ inline float distance(float value_min, float value_max, unsigned int 
     return (value_max - value_min) / (float)(n - 1u);
 }
 
-// The mean value.
-__device__ inline float mean(float value_min, float value_max, WarpSlice<const float> logits) {
+// The mean value. `total` is `log_sum` of the logits.
+__device__ inline float mean(float value_min, float value_max, WarpSlice<const float> logits,
+                             float total) {
     float apart = distance(value_min, value_max, logits.len);
-    float total = log_sum(logits);
     float sum = 0.0f;
     for (unsigned int i = 0u; i < logits.len; ++i) {
         sum += warp_exp(logits[i] - total) * (value_min + apart * (float)i);
@@ -35,15 +35,16 @@ __device__ inline float mean(float value_min, float value_max, WarpSlice<const f
 }
 
 // The distribution of `r + gamma Z'`, each of whose values is shared between the two that it lies
-// between.
+// between. Z' is
+// the second of two distributions where `second` says so; `total` is `log_sum` of its logits.
 __device__ inline void project(float value_min, float value_max, float reward, float discount,
-                               WarpSlice<const float> next, WarpSlice<float> target) {
-    float apart = distance(value_min, value_max, next.len);
-    float total = log_sum(next);
+                               WarpSlice<const float> next_1, WarpSlice<const float> next_2,
+                               bool second, float total, WarpSlice<float> target) {
+    float apart = distance(value_min, value_max, target.len);
     for (unsigned int i = 0u; i < target.len; ++i) {
         target[i] = 0.0f;
     }
-    for (unsigned int i = 0u; i < next.len; ++i) {
+    for (unsigned int i = 0u; i < target.len; ++i) {
         float value = reward + discount * (value_min + apart * (float)i);
         float place = (warp_clamp(value, value_min, value_max) - value_min) / apart;
         unsigned int below = (unsigned int)warp_to_int(place);
@@ -51,16 +52,19 @@ __device__ inline void project(float value_min, float value_max, float reward, f
             below = target.len - 2u;
         }
         float part = place - (float)below;
-        float p = warp_exp(next[i] - total);
+        float logit = second ? next_2[i] : next_1[i];
+        float p = warp_exp(logit - total);
         target[below] += p * (1.0f - part);
         target[below + 1u] += p * part;
     }
 }
 
-// The cross-entropy of a critic against `target`, and `scale` times its slopes.
+// The cross-entropy of a critic against `target`, and `scale` times its slopes. `total` is
+// `log_sum` of the
+// logits.
 __device__ inline float cross_entropy(float scale, WarpSlice<const float> target,
-                                      WarpSlice<const float> logits, WarpSlice<float> d_logits) {
-    float total = log_sum(logits);
+                                      WarpSlice<const float> logits, float total,
+                                      WarpSlice<float> d_logits) {
     float loss = 0.0f;
     for (unsigned int i = 0u; i < logits.len; ++i) {
         loss -= target[i] * (logits[i] - total);
@@ -81,25 +85,31 @@ __device__ inline void twin_critic_loss(float inv_batch_size, float value_min, f
                                         WarpSlice<float> d_logits_1, WarpSlice<float> d_logits_2,
                                         WarpSlice<float> target, WarpSlice<float> loss,
                                         WarpSlice<float> error, WarpSlice<float> value) {
-    if (mean(value_min, value_max, next_2) < mean(value_min, value_max, next_1)) {
-        project(value_min, value_max, reward[0], discount[0], next_2, target);
-    } else {
-        project(value_min, value_max, reward[0], discount[0], next_1, target);
-    }
+    float next_total_1 = log_sum(next_1);
+    float next_total_2 = log_sum(next_2);
+    float next_q_1 = mean(value_min, value_max, next_1, next_total_1);
+    float next_q_2 = mean(value_min, value_max, next_2, next_total_2);
+    bool second = next_q_2 < next_q_1;
+    float next_total = second ? next_total_2 : next_total_1;
+    project(value_min, value_max, reward[0], discount[0], next_1, next_2, second, next_total,
+            target);
     float scale = inv_batch_size * weight[0];
-    float loss_1 = cross_entropy(scale, target, logits_1, d_logits_1);
-    float loss_2 = cross_entropy(scale, target, logits_2, d_logits_2);
+    float total_1 = log_sum(logits_1);
+    float total_2 = log_sum(logits_2);
+    float loss_1 = cross_entropy(scale, target, logits_1, total_1, d_logits_1);
+    float loss_2 = cross_entropy(scale, target, logits_2, total_2, d_logits_2);
     loss[0] = weight[0] * (loss_1 + loss_2);
     error[0] = 0.5f * (loss_1 + loss_2);
-    value[0] = mean(value_min, value_max, logits_1);
+    value[0] = mean(value_min, value_max, logits_1, total_1);
 }
 
-// The slope of minus a critic's mean value by its logits, where the actor follows this critic.
+// The slope of minus `q`, a critic's mean value, by its logits, where the actor follows this
+// critic. `total` is
+// `log_sum` of the logits.
 __device__ inline void climb(float inv_batch_size, float value_min, float value_max, bool follows,
-                             WarpSlice<const float> logits, WarpSlice<float> d_logits) {
+                             WarpSlice<const float> logits, float total, float q,
+                             WarpSlice<float> d_logits) {
     float apart = distance(value_min, value_max, logits.len);
-    float total = log_sum(logits);
-    float q = mean(value_min, value_max, logits);
     for (unsigned int i = 0u; i < logits.len; ++i) {
         float p = warp_exp(logits[i] - total);
         float slope = inv_batch_size * p * (q - (value_min + apart * (float)i));
@@ -115,11 +125,15 @@ __device__ inline void actor_loss(float inv_batch_size, float value_min, float v
                                   WarpSlice<const float> logits_2, WarpSlice<float> d_logits_1,
                                   WarpSlice<float> d_logits_2, WarpSlice<float> loss) {
     bool counts = weight[0] > 0.0f;
-    float q_1 = mean(value_min, value_max, logits_1);
-    float q_2 = mean(value_min, value_max, logits_2);
+    float total_1 = log_sum(logits_1);
+    float total_2 = log_sum(logits_2);
+    float q_1 = mean(value_min, value_max, logits_1, total_1);
+    float q_2 = mean(value_min, value_max, logits_2, total_2);
     bool first = q_1 <= q_2;
-    climb(inv_batch_size, value_min, value_max, counts && first, logits_1, d_logits_1);
-    climb(inv_batch_size, value_min, value_max, counts && !first, logits_2, d_logits_2);
+    climb(inv_batch_size, value_min, value_max, counts && first, logits_1, total_1, q_1,
+          d_logits_1);
+    climb(inv_batch_size, value_min, value_max, counts && !first, logits_2, total_2, q_2,
+          d_logits_2);
     loss[0] = counts ? -warp_min(q_1, q_2) : 0.0f;
 }
 

@@ -31,10 +31,9 @@ fn distance(value_min: f32, value_max: f32, n: usize) -> f32 {
     (value_max - value_min) / (n - 1) as f32
 }
 
-/// The mean value.
-fn mean(value_min: f32, value_max: f32, logits: &[f32]) -> f32 {
+/// The mean value. `total` is [`log_sum`] of the logits.
+fn mean(value_min: f32, value_max: f32, logits: &[f32], total: f32) -> f32 {
     let apart = distance(value_min, value_max, logits.len());
-    let total = log_sum(logits);
     let mut sum = 0.0;
     for i in 0..logits.len() {
         sum += math::exp(logits[i] - total) * (value_min + apart * i as f32);
@@ -42,21 +41,24 @@ fn mean(value_min: f32, value_max: f32, logits: &[f32]) -> f32 {
     sum
 }
 
-/// The distribution of `r + gamma Z'`, each of whose values is shared between the two that it lies between.
+/// The distribution of `r + gamma Z'`, each of whose values is shared between the two that it lies between. Z' is
+/// the second of two distributions where `second` says so; `total` is [`log_sum`] of its logits.
 fn project(
     value_min: f32,
     value_max: f32,
     reward: f32,
     discount: f32,
-    next: &[f32],
+    next_1: &[f32],
+    next_2: &[f32],
+    second: bool,
+    total: f32,
     target: &mut [f32],
 ) {
-    let apart = distance(value_min, value_max, next.len());
-    let total = log_sum(next);
+    let apart = distance(value_min, value_max, target.len());
     for i in 0..target.len() {
         target[i] = 0.0;
     }
-    for i in 0..next.len() {
+    for i in 0..target.len() {
         let value = reward + discount * (value_min + apart * i as f32);
         let place = (value.clamp(value_min, value_max) - value_min) / apart;
         let mut below = place as i32 as usize;
@@ -64,15 +66,22 @@ fn project(
             below = target.len() - 2;
         }
         let part = place - below as f32;
-        let p = math::exp(next[i] - total);
+        let logit = if second { next_2[i] } else { next_1[i] };
+        let p = math::exp(logit - total);
         target[below] += p * (1.0 - part);
         target[below + 1] += p * part;
     }
 }
 
-/// The cross-entropy of a critic against `target`, and `scale` times its slopes.
-fn cross_entropy(scale: f32, target: &[f32], logits: &[f32], d_logits: &mut [f32]) -> f32 {
-    let total = log_sum(logits);
+/// The cross-entropy of a critic against `target`, and `scale` times its slopes. `total` is [`log_sum`] of the
+/// logits.
+fn cross_entropy(
+    scale: f32,
+    target: &[f32],
+    logits: &[f32],
+    total: f32,
+    d_logits: &mut [f32],
+) -> f32 {
     let mut loss = 0.0;
     for i in 0..logits.len() {
         loss -= target[i] * (logits[i] - total);
@@ -100,31 +109,46 @@ pub fn twin_critic_loss(
     error: &mut [f32],
     value: &mut [f32],
 ) {
-    if mean(value_min, value_max, next_2) < mean(value_min, value_max, next_1) {
-        project(value_min, value_max, reward[0], discount[0], next_2, target);
-    } else {
-        project(value_min, value_max, reward[0], discount[0], next_1, target);
-    }
+    let next_total_1 = log_sum(next_1);
+    let next_total_2 = log_sum(next_2);
+    let next_q_1 = mean(value_min, value_max, next_1, next_total_1);
+    let next_q_2 = mean(value_min, value_max, next_2, next_total_2);
+    let second = next_q_2 < next_q_1;
+    let next_total = if second { next_total_2 } else { next_total_1 };
+    project(
+        value_min,
+        value_max,
+        reward[0],
+        discount[0],
+        next_1,
+        next_2,
+        second,
+        next_total,
+        target,
+    );
     let scale = inv_batch_size * weight[0];
-    let loss_1 = cross_entropy(scale, target, logits_1, d_logits_1);
-    let loss_2 = cross_entropy(scale, target, logits_2, d_logits_2);
+    let total_1 = log_sum(logits_1);
+    let total_2 = log_sum(logits_2);
+    let loss_1 = cross_entropy(scale, target, logits_1, total_1, d_logits_1);
+    let loss_2 = cross_entropy(scale, target, logits_2, total_2, d_logits_2);
     loss[0] = weight[0] * (loss_1 + loss_2);
     error[0] = 0.5 * (loss_1 + loss_2);
-    value[0] = mean(value_min, value_max, logits_1);
+    value[0] = mean(value_min, value_max, logits_1, total_1);
 }
 
-/// The slope of minus a critic's mean value by its logits, where the actor follows this critic.
+/// The slope of minus `q`, a critic's mean value, by its logits, where the actor follows this critic. `total` is
+/// [`log_sum`] of the logits.
 fn climb(
     inv_batch_size: f32,
     value_min: f32,
     value_max: f32,
     follows: bool,
     logits: &[f32],
+    total: f32,
+    q: f32,
     d_logits: &mut [f32],
 ) {
     let apart = distance(value_min, value_max, logits.len());
-    let total = log_sum(logits);
-    let q = mean(value_min, value_max, logits);
     for i in 0..logits.len() {
         let p = math::exp(logits[i] - total);
         let slope = inv_batch_size * p * (q - (value_min + apart * i as f32));
@@ -146,11 +170,31 @@ pub fn actor_loss(
     loss: &mut [f32],
 ) {
     let counts = weight[0] > 0.0;
-    let q_1 = mean(value_min, value_max, logits_1);
-    let q_2 = mean(value_min, value_max, logits_2);
+    let total_1 = log_sum(logits_1);
+    let total_2 = log_sum(logits_2);
+    let q_1 = mean(value_min, value_max, logits_1, total_1);
+    let q_2 = mean(value_min, value_max, logits_2, total_2);
     let first = q_1 <= q_2;
-    climb(inv_batch_size, value_min, value_max, counts && first, logits_1, d_logits_1);
-    climb(inv_batch_size, value_min, value_max, counts && !first, logits_2, d_logits_2);
+    climb(
+        inv_batch_size,
+        value_min,
+        value_max,
+        counts && first,
+        logits_1,
+        total_1,
+        q_1,
+        d_logits_1,
+    );
+    climb(
+        inv_batch_size,
+        value_min,
+        value_max,
+        counts && !first,
+        logits_2,
+        total_2,
+        q_2,
+        d_logits_2,
+    );
     loss[0] = if counts { -math::min(q_1, q_2) } else { 0.0 };
 }
 

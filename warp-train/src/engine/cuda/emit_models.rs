@@ -169,6 +169,27 @@ impl Emitter<'_> {
         text + "    return;\n    " + &"}".repeat(all.len()) + "\n"
     }
 
+    /// Finds the tile number `item` among those of `models` and does `work` with it, which may use what `of_model` sets
+    /// of the `declared` variables. One text for the tiles of all layers is compiled in less time.
+    fn found_tile(
+        &self,
+        models: &[ModelId],
+        declared: &str,
+        of_model: impl Fn(ModelId) -> String,
+        work: &str,
+    ) -> String {
+        let find = self.find_part(models, |id, _, layer| {
+            let across = layer.k / TILE;
+            let found = format!(
+                "        const int o = item / {across}, i = item % {across};\n        tile = {};\n{}",
+                self.tile(layer, "o", "i"),
+                of_model(id)
+            );
+            (layer.n_tiles(), found)
+        });
+        format!("    WeightTile tile;\n{declared}{find}{work}")
+    }
+
     /// Whether all that a tile needs is brought at once: each model must have one pass that learns.
     fn learns_at_once(&self, passes: &[PassId]) -> bool {
         self.context.brings_tiles() && self.models_of(passes).len() == passes.len()
@@ -329,17 +350,12 @@ impl Emitter<'_> {
 
     /// Adds the shares of gradients up.
     pub(super) fn gather(&self, passes: &[PassId]) -> String {
-        let layout = self.context.layout;
-        let Layout { shares, n_parameters, .. } = layout;
-        self.each_tile(&self.models_of(passes), 1, |model, _, _| {
-            let to = format!("{}[to]", self.gradient(model));
-            sum_of_copies(
-                "share",
-                *shares,
-                &format!("m.gradient[share * {n_parameters}ll + to]"),
-                &to,
-            )
-        })
+        let Layout { shares, n_parameters, .. } = self.context.layout;
+        let share = format!("m.gradient[share * {n_parameters}ll + to]");
+        let work = sum_of_copies("share", *shares, &share, "gradient[to]");
+        let models = self.models_of(passes);
+        let gradient = |model| format!("        gradient = {};\n", self.gradient(model));
+        self.found_tile(&models, "    float* gradient;\n", gradient, &work)
     }
 
     /// Adds the gradients of an optimiser's models up over ranks.
@@ -348,11 +364,13 @@ impl Emitter<'_> {
         let models = &plan.optimisers[o].models;
         let n: usize = models.iter().map(|id| layout.model(*id).parameters.len()).sum();
         let copies = collectives::copies(n, self.context.division.ranks);
-        self.each_tile(models, 1, |model, _, _| {
+        let from = format!("m.heard[{o}][rank * {n}ll + to + behind]");
+        let work = sum_of_copies("rank", copies, &from, "m.gradient[to]");
+        let behind = |model| {
             let behind = ranks::place(plan, layout, model).map_or(0, |(_, behind)| behind);
-            let from = format!("m.heard[{o}][rank * {n}ll + to + {behind}ll]");
-            sum_of_copies("rank", copies, &from, "m.gradient[to]")
-        })
+            format!("        behind = {behind}ll;\n")
+        };
+        self.found_tile(models, "    long long behind;\n", behind, &work)
     }
 
     /// A step along gradients that lie there, by the norm of all.
@@ -377,34 +395,30 @@ impl Emitter<'_> {
              const DescentStep step = m.steps[{o}];\n",
             o + 1
         );
-        let apply = "        each_of_tile<N_THREADS>(tile, [&](long long to) {\n            \
-             descend(step, m.gradient[to] * scale, m.parameters[to], m.exp_avg[to], m.exp_avg_sq[to]);\n        });\n        \
+        let work = "    each_of_tile<N_THREADS>(tile, [&](long long to) {\n        \
+             descend(step, m.gradient[to] * scale, m.parameters[to], m.exp_avg[to], m.exp_avg_sq[to]);\n    });\n    \
              pack_tile<N_THREADS>(tile, m.parameters);\n";
-        text + &self.each_tile(models, 1, |_, _, _| apply.into())
+        text + &self.found_tile(models, "", |_| String::new(), work)
     }
 
     /// Moves targets by the share in cell `tau` towards their sources.
     pub(super) fn polyak_update(&self, targets: &[ModelId], tau: usize, threads: usize) -> String {
-        let layout = self.context.layout;
-        let first = |id: ModelId| layout.model(id).parameters.start;
+        let first = |id: ModelId| self.context.layout.model(id).parameters.start as i64;
+        let source = |id: ModelId| self.context.plan.models[id.0].target_of.unwrap_or(id);
+        let behind = |id| format!("        behind = {}ll;\n", first(source(id)) - first(id));
+        let work = format!(
+            "    each_of_tile<{threads}>(tile, [&](long long to) {{\n        \
+             m.parameters[to] = __fmaf_rn(tau, m.parameters[to + behind] - m.parameters[to], m.parameters[to]);\n    }});\n    \
+             pack_tile<{threads}>(tile, m.parameters);\n"
+        );
         let text = format!("    const float tau = m.cells[{tau}];\n");
-        text + &self.each_tile(targets, 1, |id, _, _| {
-            let source = self.context.plan.models[id.0].target_of.unwrap_or(id);
-            format!(
-                "        each_of_tile<{threads}>(tile, [&](long long to) {{\n            \
-                 m.parameters[to] = __fmaf_rn(tau, m.parameters[to + {} - {}] - m.parameters[to], m.parameters[to]);\n        }});\n        \
-                 pack_tile<{threads}>(tile, m.parameters);\n",
-                first(source),
-                first(id)
-            )
-        })
+        text + &self.found_tile(targets, "    long long behind;\n", behind, &work)
     }
 
     /// Packs what the host has set.
     pub(super) fn pack(&self, models: &[ModelId], threads: usize) -> String {
-        self.each_tile(models, 1, |_, _, _| {
-            format!("        pack_tile<{threads}>(tile, m.parameters);\n")
-        })
+        let work = format!("    pack_tile<{threads}>(tile, m.parameters);\n");
+        self.found_tile(models, "", |_| String::new(), &work)
     }
 
     /// Adds means of columns to the figures' sums.
@@ -447,10 +461,10 @@ impl Emitter<'_> {
 /// Sums so many `copies` of a tile's numbers, which lie at `from`, and their squares.
 fn sum_of_copies(copy: &str, copies: usize, from: &str, to: &str) -> String {
     format!(
-        "        double squares = 0.0;\n        each_of_tile<N_THREADS>(tile, [&](long long to) {{\n            \
-         float sum = 0.0f;\n            \
-         for (int {copy} = 0; {copy} < {copies}; ++{copy}) sum += {from};\n            \
-         {to} = sum;\n            squares += (double)sum * (double)sum;\n        }});\n        \
-         squares = block_sum(squares);\n        if (threadIdx.x == 0) m.squares[tile.number] = squares;\n"
+        "    double squares = 0.0;\n    each_of_tile<N_THREADS>(tile, [&](long long to) {{\n        \
+         float sum = 0.0f;\n        \
+         for (int {copy} = 0; {copy} < {copies}; ++{copy}) sum += {from};\n        \
+         {to} = sum;\n        squares += (double)sum * (double)sum;\n    }});\n    \
+         squares = block_sum(squares);\n    if (threadIdx.x == 0) m.squares[tile.number] = squares;\n"
     )
 }
