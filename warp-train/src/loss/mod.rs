@@ -7,6 +7,7 @@
 
 pub mod a2c;
 pub mod actions;
+mod block;
 mod categorical;
 pub mod deterministic;
 mod distribution;
@@ -27,8 +28,9 @@ pub use minibatch::Minibatch;
 pub use picked::{Gathered, Picked};
 
 use crate::error::PolicyError;
-pub(crate) use distribution::Room;
-use distribution::{BLOCK, Block, Column, Distribution, Distributions, Slopes};
+pub(crate) use block::Room;
+use block::{BLOCK, Block, Column, Distributions, Slopes};
+use distribution::Distribution;
 use row::{Read, RowFunction, Rows, Write, no_draws};
 use warp_sample::ActionLayout;
 
