@@ -1,9 +1,10 @@
 //! The code of passes in half precision: blocks of a team have passes of their own, or share them by twos, fours or eights.
 
-use super::emit::{Emitter, WARPS};
-use super::layout::{Layer, RowTiles};
+use super::emit::Emitter;
+use super::layer::Layer;
 use super::op::BackwardTarget;
 use super::recompute::InputsShape;
+use super::row_tiles::{RowTiles, WARPS};
 use crate::algorithm::{ColumnId, PassId};
 use std::fmt::Write;
 

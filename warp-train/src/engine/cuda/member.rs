@@ -1,13 +1,14 @@
 //! One policy that learns from a replay memory on the GPU, in one run or in several side by side: its algorithm's
 //! work as lists, and the engine that does it.
 
-use super::layout::{Layout, Machine};
+use super::context::ProgramContext;
+use super::layout::Layout;
+use super::machine::Machine;
 use super::memory::numbers;
 use super::op::Op;
 use super::ranks::{self, Division};
 use super::schedule::{Part, cut, fuse, segments};
 use super::state::Fault;
-use super::text::ProgramContext;
 use super::tracer::{self, How};
 use super::{CudaEngine, Setting};
 use crate::algorithm::{Algorithm, Plan, Planned, Variant};

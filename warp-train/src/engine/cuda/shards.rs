@@ -61,8 +61,9 @@ pub(super) fn of_several(text: String) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::context::ProgramContext;
     use super::super::layout::Layout;
-    use super::super::text::{ProgramContext, memory_text};
+    use super::super::text::memory_text;
     use super::super::{H200, Setting};
     use super::*;
     use crate::algorithm::{ColumnId, Engine, Planned};
