@@ -133,7 +133,7 @@ pub struct TrainConfig {
     /// The reset pool in `pool_file`, once it has been read; it is set by the code that opens files.
     pub pool: Option<Arc<ResetPool>>,
     /// Weights and statistics of policies with `init_from`, once their runs have been read
-    /// ([`crate::run::begin::read`]).
+    /// ([`crate::begin::read`]).
     pub begun: Option<Arc<LearnerState>>,
     /// The ranks that share the run, as seen by this one ([`TrainConfig::on_rank`]).
     pub world: World,

@@ -12,6 +12,7 @@ pub mod fleet;
 mod folder;
 pub mod gradcheck;
 pub mod half_precision;
+pub(crate) mod init_from;
 mod iteration_sum;
 pub mod league;
 pub mod learner;
