@@ -20,7 +20,7 @@ use crate::engine::off_policy::{planned, resumed, save};
 use crate::error::{Error, PolicyError, Result};
 use crate::model::LearnerState;
 use warp_data::cuda::DeviceArray;
-use warp_func::cuda::{CudaVecEnv, Source};
+use warp_func::cuda::{Build, CudaVecEnv, Source};
 
 /// A policy, its algorithm and its engine.
 #[derive(Debug)]
@@ -94,11 +94,11 @@ impl Programs {
     }
 }
 
-/// The texts of the programs of `config` for a GPU like `machine`.
+/// The translation units of the programs of `config` for a GPU like `machine`; none may fuse operations.
 ///
 /// # Errors
 /// Policies that an algorithm does not take.
-pub(crate) fn sources(config: &TrainConfig, machine: Machine) -> Result<Vec<Source>> {
+pub(crate) fn sources(config: &TrainConfig, machine: Machine) -> Result<Vec<(Source, Build)>> {
     let (mut all, mut first_agent) = (Vec::new(), 0);
     for (index, policy) in config.policies.iter().enumerate() {
         all.extend(sources_of(config, Setting::new(config, (index, first_agent)), machine)?);
@@ -115,7 +115,7 @@ pub(crate) fn sources_of(
     config: &TrainConfig,
     setting: Setting,
     machine: Machine,
-) -> Result<Vec<Source>> {
+) -> Result<Vec<(Source, Build)>> {
     let policy = &config.policies[setting.place.policy];
     let Planned { plan, algorithm } = planned(config, policy)?;
     let (plan, division) = (setting.part(plan), setting.division());
@@ -126,7 +126,8 @@ pub(crate) fn sources_of(
     let Setting { place, agents, .. } = &setting;
     let context = ProgramContext { plan, layout, place, agents, runs, division, machine };
     let gathers = (division.ranks > 1).then(|| ranks::source(division.ranks));
-    Ok(programs.all().iter().map(|ops| context.program(ops).source).chain(gathers).collect())
+    let sources = programs.all().into_iter().map(|ops| context.program(&ops).source);
+    Ok(sources.chain(gathers).map(|source| (source, Build::Parity)).collect())
 }
 
 impl Member {
