@@ -7,6 +7,7 @@ pub mod confidence_interval;
 pub(crate) mod durable;
 pub mod episode;
 pub mod evaluate;
+mod evaluation;
 mod evaluator;
 pub mod fleet;
 mod folder;

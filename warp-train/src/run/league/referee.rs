@@ -3,7 +3,7 @@
 use super::table::Game;
 use crate::config::{LeagueConfig, TrainConfig};
 use crate::error::Result;
-use crate::run::evaluate::Episode;
+use crate::run::evaluation::Episode;
 use std::cmp::Ordering;
 
 /// Who decides episodes.
