@@ -22,7 +22,7 @@ pub use engine::rollout::{self, batch, normalise};
 pub use loss::{actions, gae};
 pub use network::own_network;
 pub use run::learner::{self, policies};
-pub use run::{begin, callback, checkpoint, episode, evaluate, fleet, gradcheck, half_precision};
+pub use run::{callback, checkpoint, episode, evaluate, fleet, gradcheck, half_precision};
 pub use run::{confidence_interval, journal, league, metrics, resumption, trainer};
 
 pub use actions::{Actions, ActionsRef};
@@ -40,6 +40,12 @@ pub use trainer::Trainer;
 
 /// What environments are written against and run by, re-exported so that versions agree.
 pub use {warp_core, warp_func};
+
+/// What a learner starts from.
+pub mod begin {
+    pub use crate::run::begin::*;
+    pub use crate::run::init_from::read;
+}
 
 /// The same networks without a tensor library, several times faster; the default.
 pub mod native {

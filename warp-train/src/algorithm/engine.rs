@@ -1,17 +1,8 @@
 //! What an algorithm asks of a device. An engine starts the work and returns; on a GPU the launches of
 //! an update are recorded once and replayed.
 
-use super::plan::{CellId, FigureId, ModelId, OptimiserId, PassId, RowsId};
+use super::plan::{CellId, FigureId, Gradients, ModelId, OptimiserId, PassId, RowsId};
 use crate::error::Result;
-
-/// What a backward pass is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Gradients {
-    /// The model's parameters.
-    OfParameters,
-    /// The input that the pass names; the parameters' gradients stay as they are.
-    OfInput,
-}
 
 /// Arithmetic on one device, by the ids of a [`Plan`](super::Plan).
 pub trait Engine: Send {

@@ -2,6 +2,7 @@
 
 mod a2c;
 mod agents;
+mod algorithms;
 pub(crate) mod choices;
 mod critics;
 mod ddpg;
@@ -10,12 +11,14 @@ mod dqn;
 mod engine;
 mod entry;
 mod figures;
+mod keys;
 mod minibatch_schedule;
 mod noise;
 mod on_policy;
 mod plan;
 mod plan_builder;
 pub(crate) mod policy_config;
+pub(crate) mod policy_keys;
 pub(crate) mod policy_plan;
 mod ppo;
 mod sac;
@@ -26,19 +29,21 @@ mod td3;
 mod temperature;
 
 pub use agents::AgentRange;
+pub use algorithms::{Algorithms, WithAlgorithm};
 pub use choices::{ActionDistribution, Noise, Precision};
-pub use engine::{Engine, Gradients};
-pub use entry::{Algorithms, Entry, Learns, OnPolicyOf, OwnKeys, PlanOf, Planned, WithAlgorithm};
+pub use engine::Engine;
+pub use entry::{Entry, Learns, OnPolicyOf, OwnKeys, PlanOf, Planned};
 pub use figures::{PolicyFigures, PolicyMetrics};
+pub use keys::{A2C, COMMON, OFF_POLICY, ON_POLICY, PPO};
 pub(crate) use minibatch_schedule::MinibatchSchedule;
 pub use on_policy::{Advantages, OnPolicyAlgorithm, OnPolicyEngine};
 pub use plan::*;
 pub use plan_builder::{Allowed, Bounds, Common, InputGradientPass, LearningPass, PlanBuilder};
-pub use policy_config::{PolicyConfig, drop_foreign_keys};
+pub use policy_config::PolicyConfig;
+pub use policy_keys::drop_foreign_keys;
 pub use policy_plan::PolicyPlan;
 pub(crate) use policy_plan::Rollouts;
 pub use schedule::Schedule;
-pub use table::{A2C, COMMON, OFF_POLICY, ON_POLICY, PPO};
 pub use {a2c::A2c, ddpg::Ddpg, dqn::Dqn, ppo::Ppo, sac::Sac};
 pub use {sac_discrete::SacDiscrete, td3::Td3};
 

@@ -4,7 +4,7 @@
 //! An engine reads the plan, allocates the memory and compiles the kernels; the algorithm then requests
 //! operations by id, in order.
 
-use crate::algorithm::{Gradients, Schedule};
+use crate::algorithm::Schedule;
 use crate::error::{Error, Result};
 use crate::loss::row::RowFunction;
 use crate::model::Perceptron;
@@ -70,6 +70,15 @@ pub struct Model {
     pub network: Perceptron,
     /// The model that it starts equal to and follows; it is never optimised then.
     pub target_of: Option<ModelId>,
+}
+
+/// What a backward pass is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gradients {
+    /// The model's parameters.
+    OfParameters,
+    /// The input that the pass names; the parameters' gradients stay as they are.
+    OfInput,
 }
 
 /// A model run on the inputs of some columns, beside each other in their order.

@@ -1,74 +1,12 @@
 //! What is known of each algorithm by its name: the only place that asks which one it is.
 
 use super::entry::{Entry, Learns};
+use super::keys::{A2C, CRITICS, DQN, NOISE, OFF_POLICY, ON_POLICY, PPO, SAC, TD3};
 use super::on_policy::OnPolicyAlgorithm;
 use super::{A2c, Algorithm, Ddpg, Dqn, Plan, Planned, Ppo, Sac, SacDiscrete, Td3};
 use crate::algorithm::PolicyPlan;
 use crate::error::Result;
 use warp_core::EnvSpec;
-
-/// Keys that every algorithm reads; no entry lists them.
-pub const COMMON: &[&str] = &[
-    "groups",
-    "algorithm",
-    "to_train",
-    "init_from",
-    "learning_rate",
-    "gamma",
-    "max_grad_norm",
-    "adam_eps",
-    "optimiser",
-    "weight_decay",
-    "hidden",
-    "activation",
-    "layer_norm",
-    "precision",
-    "init",
-];
-/// Keys of every algorithm that learns from rollouts.
-pub const ON_POLICY: &[&str] = &[
-    "gae_lambda",
-    "norm_adv",
-    "ent_coef",
-    "vf_coef",
-    "critic_learning_rate",
-    "network",
-    "shared_trunk",
-    "action_distribution",
-    "log_std",
-    "log_std_init",
-    "log_std_min",
-    "log_std_max",
-    "norm_obs",
-    "norm_reward",
-    "norm_return",
-    "neg_pos_env_ratio",
-    "rollout_metrics",
-];
-/// PPO's own keys.
-pub const PPO: &[&str] =
-    &["num_minibatches", "update_epochs", "clip_coef", "clip_vloss", "target_kl"];
-/// A2C's own keys.
-pub const A2C: &[&str] = &["compat_last_step"];
-/// Keys of every algorithm that learns from a replay memory.
-pub const OFF_POLICY: &[&str] = &[
-    "buffer_size",
-    "batch_size",
-    "learning_starts",
-    "train_freq",
-    "gradient_steps",
-    "n_step",
-    "tau",
-    "prioritised",
-    "priority_alpha",
-    "priority_beta",
-];
-const DQN: &[&str] = &["epsilon", "target_interval", "double", "dueling"];
-const CRITICS: &[&str] = &["critic_learning_rate"];
-const NOISE: &[&str] = &["noise", "noise_std", "noise_damping"];
-const TD3: &[&str] =
-    &["policy_delay", "target_noise", "target_noise_clip", "atoms", "value_min", "value_max"];
-const SAC: &[&str] = &["alpha", "alpha_start", "target_entropy", "log_std_min", "log_std_max"];
 
 /// Stable-Baselines3's, but for the choice of the network itself in the target.
 const DQN_DEFAULTS: &str = r#"
@@ -196,6 +134,7 @@ fn off_policy<A: Algorithm + 'static>(made: Result<(Plan, A)>) -> Result<Planned
 
 #[cfg(test)]
 mod tests {
+    use super::super::keys::COMMON;
     use super::*;
     use crate::algorithm::PolicyConfig;
     use warp_core::Config;

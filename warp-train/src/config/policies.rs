@@ -1,9 +1,9 @@
 //! The policies of a run: which acts for which agents, and whether its keys fit them.
 
-use super::RunConfig;
 use super::claims::Claims;
 use super::policy_check::{check_log_std, check_policy};
-use crate::algorithm::policy_config::PolicyKeys;
+use super::run_config::RunConfig;
+use crate::algorithm::policy_keys::PolicyKeys;
 use crate::algorithm::{ActionDistribution, Algorithms, PolicyConfig, PolicyPlan, Rollouts};
 use crate::error::{Error, Result};
 use warp_core::toml::Table;

@@ -3,7 +3,7 @@
 use crate::algorithm::PolicyConfig;
 use crate::algorithm::PolicyPlan;
 use crate::algorithm::Schedule;
-use crate::config::RunConfig;
+use crate::config::run_config::RunConfig;
 use crate::error::{Error, Result};
 use warp_core::{ConfigValue, EnvSpec, Space};
 

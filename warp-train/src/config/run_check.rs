@@ -1,6 +1,7 @@
 //! Checks of the keys that apply to the whole run.
 
-use super::{RunConfig, TrainConfig};
+use super::TrainConfig;
+use super::run_config::RunConfig;
 use crate::error::{Error, Result};
 use std::fmt::Display;
 use warp_func::Start;

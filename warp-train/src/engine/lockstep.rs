@@ -1,62 +1,15 @@
 //! Policies that act in lockstep in environments on the host, each learning in its own way.
 
 use super::episodes;
+use super::member::Member;
 use super::off_policy::OffPolicy;
 use super::on_policy::OnPolicy;
-use crate::algorithm::PolicyFigures;
 use crate::algorithm::PolicyPlan;
 use crate::config::TrainConfig;
 use crate::engine::rollout::Rollout;
-use crate::engine::rollout::normalise::Normaliser;
 use crate::engine::{Iterated, Progress};
 use crate::error::{Error, Result};
-use crate::model::LearnerState;
-use std::fmt::Debug;
 use warp_func::VecEnv;
-
-/// One policy among those that act in lockstep.
-pub(crate) trait Member: Send + Debug {
-    /// Begins an iteration.
-    fn begin(&mut self, progress: Progress);
-
-    /// Reads the observations of step number `t`, chooses actions, and writes them to the environments.
-    ///
-    /// # Errors
-    /// A policy that diverged.
-    fn act(&mut self, t: usize, envs: &mut dyn VecEnv) -> Result<()>;
-
-    /// Takes in what came of step number `t`, and learns if it is time to.
-    ///
-    /// # Errors
-    /// A policy that diverged.
-    fn store(&mut self, t: usize, envs: &dyn VecEnv) -> Result<()>;
-
-    /// Ends an iteration.
-    ///
-    /// # Errors
-    /// A policy that diverged.
-    fn finish(&mut self, envs: &dyn VecEnv, progress: Progress) -> Result<PolicyFigures>;
-
-    /// Fills outputs f32 `[n_rows, output_width]` and values f32 `[n_rows]` of observations f32 `[n_rows, width]`.
-    ///
-    /// # Errors
-    /// A policy that diverged.
-    fn forward(&mut self, obs: &[f32], outputs: &mut [f32], values: &mut [f32]) -> Result<()>;
-
-    /// What observations are normalised by, if they are.
-    fn normaliser(&self) -> Option<&Normaliser> {
-        None
-    }
-
-    /// Adds what a checkpoint holds.
-    fn save(&self, state: &mut LearnerState);
-
-    /// Takes over what a checkpoint holds.
-    ///
-    /// # Errors
-    /// A tensor that is missing or of another shape.
-    fn load(&mut self, state: &LearnerState) -> Result<()>;
-}
 
 /// Policies of any algorithms, on the host.
 #[derive(Debug)]

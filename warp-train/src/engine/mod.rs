@@ -7,6 +7,7 @@ pub(crate) mod cpu;
 pub(crate) mod cuda;
 pub(crate) mod episodes;
 mod lockstep;
+mod member;
 pub(crate) mod off_policy;
 mod on_policy;
 pub(crate) mod policies;

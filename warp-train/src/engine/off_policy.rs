@@ -2,7 +2,7 @@
 
 use super::EngineState;
 use super::cpu::{CpuEngine, Place};
-use super::lockstep::Member;
+use super::member::Member;
 use crate::algorithm::PolicyFigures;
 use crate::algorithm::{Acting, Algorithm, Greedy, Learns, PassId, Plan, Planned};
 use crate::algorithm::{PolicyConfig, PolicyPlan};

@@ -1,6 +1,6 @@
 //! A policy that learns from each rollout by itself, beside others that do not.
 
-use super::lockstep::Member;
+use super::member::Member;
 use super::rollout::RolloutEngine;
 use crate::algorithm::OnPolicyAlgorithm;
 use crate::algorithm::PolicyPlan;

@@ -2,6 +2,7 @@
 //! on the host.
 
 use crate::algorithm::Precision;
+use crate::config::TrainConfig;
 
 /// What kernels with such operands include; it needs the macro BF16.
 pub(super) const TEXT: &str = include_str!("halves.cuh");
@@ -9,6 +10,11 @@ pub(super) const TEXT: &str = include_str!("halves.cuh");
 /// Whether operands are bf16.
 pub(super) fn are_bf16(precision: Precision) -> bool {
     precision == Precision::BFloat
+}
+
+/// Whether products of some policy are to be in fp32, without such operands.
+pub(super) fn is_exact(config: &TrainConfig) -> bool {
+    config.policies.iter().any(|plan| plan.config.precision == Precision::Single)
 }
 
 /// `x` as an operand, rounded to nearest, ties to even.

@@ -1,9 +1,8 @@
 //! Policies of one run on a GPU of which some learn from rollouts and others from replay memories: they act in
 //! lockstep, and each learns in its own way.
 
-use super::is_exact;
+use super::halves::is_exact;
 use super::policy_number::PolicyNumber;
-use super::precompile::exact;
 use super::wide::{Machine, NetworkBackend, WidePolicy, WideText};
 use crate::algorithm::{PolicyFigures, Variant};
 use crate::config::TrainConfig;
@@ -48,7 +47,7 @@ pub(super) fn units(config: &TrainConfig, info: &DeviceInfo) -> Result<Vec<(Sour
     for (index, plan) in config.policies.iter().enumerate() {
         if plan.is_off_policy() {
             let setting = Setting::new(config, (index, first_agent));
-            units.extend(exact(sources_of(config, setting, cuda::Machine::of(info))?));
+            units.extend(sources_of(config, setting, cuda::Machine::of(info))?);
         } else {
             let number = PolicyNumber { index, first_agent };
             let text = WideText::new(config, number, Machine::of(info), backend(config), None)?;

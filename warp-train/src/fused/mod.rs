@@ -16,25 +16,28 @@ pub(crate) mod small;
 mod split_gradients;
 mod wide;
 
-use crate::algorithm::{PolicyPlan, Precision};
+use crate::algorithm::PolicyPlan;
 use crate::config::TrainConfig;
 use crate::engine::collectives::is_within_reach;
-use crate::engine::cuda::{H200, OffPolicyLearner};
+use crate::engine::cuda::OffPolicyLearner;
 use crate::engine::{Iterated, Progress};
 use crate::error::{Error, Result};
 use crate::model::LearnerState;
 use crate::network::foreign::MakeForeign;
 use crate::world::Carrier;
+use halves::is_exact;
 use mixed::MixedLearner;
 use small::{
     FewReplicasLearner, FewReplicasRoom, MultiAgentLearner, PackedRuns, Runs, SmallLearner,
 };
 use warp_func::VecEnv;
-use warp_func::cuda::{Build, CudaVecEnv, DeviceEnvs, DeviceInfo, EnvKernels, Source};
+use warp_func::cuda::{CudaVecEnv, DeviceEnvs, DeviceInfo, EnvKernels};
 use wide::{NetworkBackend, WideLearner};
 
 pub use gradients::{CudaGradients, Products};
 pub(crate) use precompile::fleet_units;
+#[doc(hidden)]
+pub use precompile::off_policy_sources;
 pub use precompile::{precompile, units};
 pub(crate) use small::MOST_ITERATIONS;
 pub use small::sources as small_sources;
@@ -44,15 +47,6 @@ pub use wide::sources as wide_sources;
 
 #[doc(hidden)]
 pub use crate::engine::cuda::check as off_policy_check;
-
-/// The translation units that off-policy policies of `config` compile for an H200 shared by `runs`.
-///
-/// # Errors
-/// Policies that an algorithm does not take.
-#[doc(hidden)]
-pub fn off_policy_sources(config: &TrainConfig, runs: usize) -> Result<Vec<(Source, Build)>> {
-    Ok(precompile::exact(crate::engine::cuda::sources(config, H200.shared_by(runs))?))
-}
 
 /// The ways of learning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -276,9 +270,4 @@ fn carried(config: &TrainConfig, envs: &CudaVecEnv) -> Result<TrainConfig> {
     let mut carried = config.clone();
     carried.world = carried.world.carried_by(carrier);
     Ok(carried)
-}
-
-/// Whether products of some policy are to be in fp32.
-fn is_exact(config: &TrainConfig) -> bool {
-    config.policies.iter().any(|plan| plan.config.precision == Precision::Single)
 }

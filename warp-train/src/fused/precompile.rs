@@ -1,8 +1,9 @@
 //! All that a run has compiled, known before anything of it is made: environment and policies compile side by side
 //! while the host initialises weights and the GPU takes its arrays.
 
+use super::halves::is_exact;
 use super::wide::{Machine, NetworkBackend, WideText};
-use super::{OnDevice, Path, is_exact, mixed, small};
+use super::{OnDevice, Path, mixed, small};
 use crate::config::TrainConfig;
 use crate::engine::cuda;
 use crate::error::Result;
@@ -54,7 +55,7 @@ pub fn units(config: &TrainConfig, env: &EnvKernels, info: &DeviceInfo) -> Resul
             let units = texts.iter().flat_map(WideText::units);
             units.map(|(unit, build)| (unit.clone(), build)).collect()
         }
-        Path::OffPolicy => exact(cuda::sources(config, cuda::Machine::of(info))?),
+        Path::OffPolicy => cuda::sources(config, cuda::Machine::of(info))?,
         Path::Mixed => mixed::units(config, info)?,
     };
     let mut units: Vec<_> = executor.into_iter().chain(own).collect();
@@ -63,7 +64,15 @@ pub fn units(config: &TrainConfig, env: &EnvKernels, info: &DeviceInfo) -> Resul
     Ok(units)
 }
 
-/// The same of a fleet, of which `runs` runs like that of `config` share a launch.
+/// The translation units that off-policy policies of `config` compile for an H200 shared by `runs`.
+///
+/// # Errors
+/// Policies that an algorithm does not take.
+pub fn off_policy_sources(config: &TrainConfig, runs: usize) -> Result<Vec<Unit>> {
+    cuda::sources(config, cuda::H200.shared_by(runs))
+}
+
+/// As [`units`] of a fleet, of which `runs` runs like that of `config` share a launch.
 pub(crate) fn fleet_units(
     config: &TrainConfig,
     env: &EnvKernels,
@@ -77,11 +86,6 @@ pub(crate) fn fleet_units(
 
 fn released(sources: Vec<Source>) -> Vec<Unit> {
     sources.into_iter().map(|source| (source, Build::Release)).collect()
-}
-
-/// The same of programs that are not to fuse operations.
-pub(super) fn exact(sources: Vec<Source>) -> Vec<Unit> {
-    sources.into_iter().map(|source| (source, Build::Parity)).collect()
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 //!
 //! Mnih et al., "Asynchronous Methods for Deep Reinforcement Learning", 2016. Derivatives by hand.
 
+use super::objective::{Loss, Objective, Part};
 use super::row::row_functions;
-use super::{Loss, Objective, Part};
 
 /// The policy's gradient, as a loss.
 pub fn policy_loss(log_prob: &[f32], advantage: &[f32], loss: &mut [f32], d_log_prob: &mut [f32]) {

@@ -3,7 +3,7 @@
 //! An action that the mask forbids has probability exactly zero, contributes nothing to the entropy
 //! and receives no gradient. Rows are computed side by side: a choice's numbers of all rows are one column.
 
-use super::distribution::{BLOCK, Block, Column, Distributions, Room, Slopes, to_columns, to_rows};
+use super::block::{BLOCK, Block, Column, Distributions, Room, Slopes, to_columns, to_rows};
 use super::exponential::{exp, ln};
 use crate::vectors::{Work, fuses, run};
 

@@ -6,7 +6,7 @@
 //! ([`warp_sample::density::mean_log_slope`]): a function of the outputs with exact derivatives. The
 //! usual estimate, -log_prob of old samples, has no gradient on average and so no effect.
 
-use super::distribution::{BLOCK, Block, Column, Distributions, Room, Slopes, to_columns, to_rows};
+use super::block::{BLOCK, Block, Column, Distributions, Room, Slopes, to_columns, to_rows};
 use crate::vectors::{Work, run};
 use warp_sample::GaussianLayout;
 use warp_sample::density::normal;

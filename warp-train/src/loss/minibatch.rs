@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::Loss;
+use super::objective::Loss;
 use crate::error::{PolicyError, check_length};
 use crate::loss::actions::ActionsRef;
 use warp_sample::ActionLayout;

@@ -3,8 +3,8 @@
 //! Schulman et al., "Proximal Policy Optimization Algorithms", 2017; the value's clipping as in OpenAI's
 //! Baselines and CleanRL. Derivatives by hand.
 
+use super::objective::{Loss, Objective, Part};
 use super::row::row_functions;
-use super::{Loss, Objective, Part};
 use warp_core::math;
 
 /// The larger of a ratio's loss and that of the ratio within `1 - clip_coef ..= 1 + clip_coef`.

@@ -1,6 +1,6 @@
 //! One step of Adam (Kingma & Ba, "Adam: A Method for Stochastic Optimization", 2015), with torch's formulas.
 
-use super::step::Moved;
+use super::moved::Moved;
 use crate::vectors::Work;
 
 /// The constants of one step.

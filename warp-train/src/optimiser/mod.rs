@@ -5,9 +5,10 @@
 
 mod adam;
 mod clipping;
+mod moved;
 mod rmsprop;
 mod step;
 
 pub(crate) use clipping::{limit, squared_norm};
-pub(crate) use step::Moved;
+pub(crate) use moved::Moved;
 pub use step::{Optimiser, OptimiserConfig, UpdateRule};

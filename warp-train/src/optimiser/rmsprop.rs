@@ -1,6 +1,6 @@
 //! One step of RMSprop (Tieleman & Hinton, 2012), with torch's formulas: no momentum, not centred.
 
-use super::step::Moved;
+use super::moved::Moved;
 use crate::vectors::Work;
 
 /// The constants of one step.

@@ -3,6 +3,7 @@
 
 use super::adam::{self, Adam};
 use super::clipping::{scale, squared_norm};
+use super::moved::Moved;
 use super::rmsprop::{self, RmsProp};
 use crate::error::{PolicyError, check_length};
 use crate::vectors;
@@ -47,14 +48,6 @@ pub struct Optimiser {
     pub(crate) n_steps: u64,
     pub(crate) exp_avg: Vec<f32>,
     pub(crate) exp_avg_sq: Vec<f32>,
-}
-
-/// Some parameters with their gradients and their first and second moments; all f32 `[n]`.
-pub(crate) struct Moved<'a> {
-    pub(crate) parameters: &'a mut [f32],
-    pub(crate) gradients: &'a [f32],
-    pub(crate) exp_avg: &'a mut [f32],
-    pub(crate) exp_avg_sq: &'a mut [f32],
 }
 
 impl Optimiser {

@@ -4,7 +4,7 @@
 //! defines only the events that it needs; the others cost nothing.
 
 use crate::error::Result;
-use crate::run::evaluate::Evaluation;
+use crate::run::evaluation::Evaluation;
 use crate::run::metrics::IterationMetrics;
 use crate::run::trainer::Trainer;
 use std::ops::ControlFlow;

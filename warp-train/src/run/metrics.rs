@@ -3,7 +3,7 @@
 pub use crate::algorithm::{PolicyFigures, PolicyMetrics};
 use crate::config::TrainConfig;
 pub use crate::engine::{PhaseSeconds, StepRates};
-use crate::run::evaluate::Evaluation;
+use crate::run::evaluation::Evaluation;
 use crate::run::league::Standing;
 use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};

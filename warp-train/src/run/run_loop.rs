@@ -2,7 +2,8 @@
 
 use crate::error::Result;
 use crate::run::callback::{Callback, End, Flow, Stopped};
-use crate::run::evaluate::{EvalOptions, Evaluation};
+use crate::run::evaluate::EvalOptions;
+use crate::run::evaluation::Evaluation;
 use crate::run::evaluator::Evaluator;
 use crate::run::metrics::IterationMetrics;
 use crate::run::trainer::Trainer;

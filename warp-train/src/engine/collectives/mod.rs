@@ -5,6 +5,7 @@
 //! that suits them; large gradients are summed by NCCL instead.
 
 mod all_gather;
+mod gpu_wait;
 mod nccl;
 mod peer_memory;
 

@@ -1,7 +1,7 @@
 //! One of several GPUs that learn together through NCCL: arrays that are gathered from all ranks, in their order, or
 //! summed over them.
 
-use super::peer_memory::GpuWait;
+use super::gpu_wait::GpuWait;
 use crate::error::{Error, Result};
 use crate::world::World;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};

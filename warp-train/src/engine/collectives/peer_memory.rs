@@ -1,10 +1,10 @@
 //! One of several GPUs that learn together: memory that the others write into while its kernels run.
 
+use super::gpu_wait::GpuWait;
 use super::nccl::{RankConnector, Signals, Waits};
 use crate::error::{Error, Result};
 use crate::world::{Carrier, World};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 use warp_core::DType;
 use warp_data::cuda::{HostWord, PeerExport, Window};
 use warp_func::cuda::{Device, DeviceArray};
@@ -12,9 +12,6 @@ use warp_func::kernel_args;
 
 /// How kernels of several GPUs exchange numbers; for texts that define `RANKS` and `RANK_SLOTS`.
 pub(crate) const EXCHANGE: &str = include_str!("exchange.cuh");
-
-/// How often a wait for the GPU looks whether another rank is gone.
-const LOOK: Duration = Duration::from_micros(50);
 
 kernel_args! {
     /// What a kernel takes beside its own arguments where several GPUs learn together.
@@ -206,40 +203,5 @@ impl Drop for PeerInboxes {
         if self.world.barrier("the end of learning").is_err() {
             std::mem::forget(self.window.take());
         }
-    }
-}
-
-/// A wait for the GPU: at once awake when it is done, as long as that takes no time worth a sleep.
-#[derive(Debug)]
-pub(super) struct GpuWait {
-    since: Instant,
-    looked: Instant,
-}
-
-/// How long a wait stays awake.
-const AWAKE: Duration = Duration::from_millis(20);
-
-impl GpuWait {
-    pub(super) fn new() -> Self {
-        let now = Instant::now();
-        Self { since: now, looked: now }
-    }
-
-    /// How long it has been.
-    pub(super) fn elapsed(&self) -> Duration {
-        self.since.elapsed()
-    }
-
-    /// Lets others have a turn, and says whether it is time to look after the other ranks.
-    pub(super) fn is_due(&mut self) -> bool {
-        match self.since.elapsed() < AWAKE {
-            true => std::thread::yield_now(),
-            false => std::thread::sleep(LOOK),
-        }
-        let due = self.looked.elapsed() >= LOOK;
-        if due {
-            self.looked = Instant::now();
-        }
-        due
     }
 }

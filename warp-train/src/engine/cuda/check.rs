@@ -1,9 +1,9 @@
 //! This engine against the one on a processor, piece by piece, and whole programs against their pieces.
 
+use super::context::Agents;
 use super::memory::numbers;
 use super::rounded::Rounding;
 use super::schedule::fuse;
-use super::text::Agents;
 use super::tracer;
 use super::{CudaEngine, Setting};
 use crate::algorithm::{

@@ -1,10 +1,11 @@
 //! The code of each operation: calls of fixed functions with a plan's offsets and widths as constants.
 
-use super::layout::{Layer, RowTiles, TILE};
+use super::context::{ProgramContext, namespace};
+use super::layer::{Layer, TILE};
 use super::op::{BackwardTarget, Op};
+use super::row_tiles::{RowTiles, WARPS};
 use super::schedule::Segment;
 use super::shards;
-use super::text::{ProgramContext, namespace};
 use crate::algorithm::{OptimiserId, Pass, PassId, RowsId, RowsOf};
 use crate::engine::cpu::ACTING_BITS;
 use crate::model::Activation;
@@ -12,8 +13,6 @@ use std::fmt::Write;
 
 /// Numbers of an observation up to which every block of a team draws all rows of a tile. Twin of SAMPLE_LANES.
 const MOST_SAMPLED: usize = 64;
-/// Warps of a block.
-pub(super) const WARPS: usize = 8;
 
 /// The beginning of acting.
 const ADVANCE_FIRST: &str = "    wait_for_previous_kernel();

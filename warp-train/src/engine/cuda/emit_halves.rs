@@ -1,9 +1,10 @@
 //! The code of passes in half precision: blocks of a team have passes of their own, or share them by twos, fours or eights.
 
-use super::emit::{Emitter, WARPS};
-use super::layout::{Layer, RowTiles};
+use super::emit::Emitter;
+use super::layer::Layer;
 use super::op::BackwardTarget;
 use super::recompute::InputsShape;
+use super::row_tiles::{RowTiles, WARPS};
 use crate::algorithm::{ColumnId, PassId};
 use std::fmt::Write;
 
@@ -354,7 +355,7 @@ mod tests {
         let keys = format!("env_id = \"pendulum\"\nalgorithm = \"sac\"\nhidden = {hidden}");
         let config = TrainConfig::resolve(&keys.parse().unwrap(), &warp_envs::registry()).unwrap();
         let mut found = (0, 0);
-        for source in sources(&config, H200.shared_by(runs)).unwrap() {
+        for (source, _) in sources(&config, H200.shared_by(runs)).unwrap() {
             let request = "prefetch_packed(m.packed + ";
             for (at, _) in source.text.match_indices(request) {
                 let (place, behind) = source.text[at + request.len()..].split_once("ll, ").unwrap();

@@ -1,7 +1,8 @@
 //! The code of the work that all blocks share: gradients, optimisers, targets and metrics.
 
 use super::emit::Emitter;
-use super::layout::{Layer, Layout, ModelShape, Part, TILE, TileGroup};
+use super::layer::{Layer, TILE, TileGroup};
+use super::layout::{Layout, ModelShape, Part};
 use super::op::{Follow, Op};
 use super::ranks;
 use super::recompute::InputsShape;

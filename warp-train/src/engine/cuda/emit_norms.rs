@@ -2,7 +2,8 @@
 
 use super::emit::Emitter;
 use super::emit_halves::NOWHERE;
-use super::layout::{Norm, NormShape};
+use super::layer::Norm;
+use super::layout::NormShape;
 use super::op::BackwardTarget;
 use crate::algorithm::PassId;
 use std::fmt::Write;

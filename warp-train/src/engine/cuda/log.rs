@@ -1,6 +1,6 @@
 //! What iterations of a group of runs leave on the device, until the host looks.
 
-use super::learner::Group;
+use super::group::Group;
 use super::member::Member;
 use crate::config::TrainConfig;
 use crate::engine::{Iterated, Progress, episodes};

@@ -1,13 +1,14 @@
 //! One policy that learns from a replay memory on the GPU, in one run or in several side by side: its algorithm's
 //! work as lists, and the engine that does it.
 
-use super::layout::{Layout, Machine};
+use super::context::ProgramContext;
+use super::layout::Layout;
+use super::machine::Machine;
 use super::memory::numbers;
 use super::op::Op;
 use super::ranks::{self, Division};
 use super::schedule::{Part, cut, fuse, segments};
 use super::state::Fault;
-use super::text::ProgramContext;
 use super::tracer::{self, How};
 use super::{CudaEngine, Setting};
 use crate::algorithm::{Algorithm, Plan, Planned, Variant};
@@ -19,7 +20,7 @@ use crate::engine::off_policy::{planned, resumed, save};
 use crate::error::{Error, PolicyError, Result};
 use crate::model::LearnerState;
 use warp_data::cuda::DeviceArray;
-use warp_func::cuda::{CudaVecEnv, Source};
+use warp_func::cuda::{Build, CudaVecEnv, Source};
 
 /// A policy, its algorithm and its engine.
 #[derive(Debug)]
@@ -93,11 +94,11 @@ impl Programs {
     }
 }
 
-/// The texts of the programs of `config` for a GPU like `machine`.
+/// The translation units of the programs of `config` for a GPU like `machine`; none may fuse operations.
 ///
 /// # Errors
 /// Policies that an algorithm does not take.
-pub(crate) fn sources(config: &TrainConfig, machine: Machine) -> Result<Vec<Source>> {
+pub(crate) fn sources(config: &TrainConfig, machine: Machine) -> Result<Vec<(Source, Build)>> {
     let (mut all, mut first_agent) = (Vec::new(), 0);
     for (index, policy) in config.policies.iter().enumerate() {
         all.extend(sources_of(config, Setting::new(config, (index, first_agent)), machine)?);
@@ -114,7 +115,7 @@ pub(crate) fn sources_of(
     config: &TrainConfig,
     setting: Setting,
     machine: Machine,
-) -> Result<Vec<Source>> {
+) -> Result<Vec<(Source, Build)>> {
     let policy = &config.policies[setting.place.policy];
     let Planned { plan, algorithm } = planned(config, policy)?;
     let (plan, division) = (setting.part(plan), setting.division());
@@ -125,7 +126,8 @@ pub(crate) fn sources_of(
     let Setting { place, agents, .. } = &setting;
     let context = ProgramContext { plan, layout, place, agents, runs, division, machine };
     let gathers = (division.ranks > 1).then(|| ranks::source(division.ranks));
-    Ok(programs.all().iter().map(|ops| context.program(ops).source).chain(gathers).collect())
+    let sources = programs.all().into_iter().map(|ops| context.program(&ops).source);
+    Ok(sources.chain(gathers).map(|source| (source, Build::Parity)).collect())
 }
 
 impl Member {

@@ -1,10 +1,10 @@
 //! What an engine keeps on the device, as one struct of pointers that every kernel gets.
 
+use super::context::Agents;
 use super::layout::Layout;
 use super::priorities::PriorityArrays;
 use super::ranks::{Division, Exchanged, RankArrays};
 use super::ring::{RingArrays, ring_steps};
-use super::text::Agents;
 use crate::algorithm::{Plan, RowsOf};
 use crate::engine::cpu::Place;
 use crate::engine::rollout::GroupRows;

@@ -202,7 +202,7 @@ mod tests {
         let link = threads(size, Duration::from_secs(1)).swap_remove(rank);
         let config = config.on_rank(World::new(rank, size, link)).unwrap();
         let all = sources(&config, H200).unwrap();
-        all.into_iter().map(|source| source.text.to_string()).collect()
+        all.into_iter().map(|(source, _)| source.text.to_string()).collect()
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What passes need not keep for gradients: what they sum themselves, and what is recomputed where gradients are summed.
 
-use super::layout::{ModelShape, RowTiles};
+use super::layer::Layer;
+use super::row_tiles::RowTiles;
 use crate::algorithm::{ModelId, Pass, Plan, RowsOf};
 use crate::model::Activation;
 
@@ -44,26 +45,26 @@ pub(super) struct InputsShape {
 }
 
 impl Omitted {
-    /// Of a model in half precision, where `crowded` runs share a GPU or not.
+    /// Of a model with these layers in half precision, where `crowded` runs share a GPU or not.
     pub(super) fn new(
         plan: &Plan,
         id: ModelId,
-        model: &ModelShape,
+        layers: &[Layer],
         batch: RowTiles,
         crowded: bool,
     ) -> Self {
-        let n_layers = model.layers.len();
-        let [.., hidden, last] = &model.layers[..] else { return Self::default() };
+        let n_layers = layers.len();
+        let [.., hidden, last] = layers else { return Self::default() };
         if !learns_once(plan, id) {
             return Self::default();
         }
         // The order of a run's sums does not depend on other runs.
-        let summed =
-            batch.rows <= FIRST_ROWS && (1..=FIRST_INPUTS).contains(&model.layers[0].inputs);
-        let relu = plan.models[id.0].network.activation == Activation::Relu;
+        let summed = batch.rows <= FIRST_ROWS && (1..=FIRST_INPUTS).contains(&layers[0].inputs);
+        let network = &plan.models[id.0].network;
+        let relu = network.activation == Activation::Relu;
         let fits = batch.high == RECOMPUTED_HIGH && batch.padded() <= RECOMPUTED_ROWS;
         let few = hidden.n == RECOMPUTED_OUTPUTS && last.outputs <= RECOMPUTED_OF;
-        let normed = !model.norms.is_empty();
+        let normed = !network.norms().is_empty();
         let recomputed = crowded && relu && fits && few && (n_layers > 2 || !summed) && !normed;
         Self { n_layers, summed, recomputed, crowded }
     }
@@ -85,18 +86,19 @@ impl Omitted {
 }
 
 impl Substitute {
-    /// Of a pass of `model` that learns, with `take` for room.
+    /// Of a pass that learns, through these layers of a model, with `take` for room.
     pub(super) fn new(
-        model: &ModelShape,
+        omitted: Omitted,
+        layers: &[Layer],
         batch: RowTiles,
         mut take: impl FnMut(usize) -> usize,
     ) -> Self {
-        let Omitted { summed, recomputed, crowded, .. } = model.omitted;
-        let n = model.layers[0].n;
+        let Omitted { summed, recomputed, crowded, .. } = omitted;
+        let n = layers[0].n;
         Self {
             first: (summed && crowded).then(|| take(2 * batch.n * (FIRST_INPUTS + 1) * n)),
             weights: recomputed.then(|| take(RECOMPUTED_OF * RECOMPUTED_OUTPUTS)),
-            inputs: model.omitted.recomputes_inputs().then(|| InputsShape {
+            inputs: omitted.recomputes_inputs().then(|| InputsShape {
                 operands: take(FIRST_INPUTS * batch.padded()),
                 weights: take(FIRST_INPUTS * n),
                 biases: take(2 * n),

@@ -61,8 +61,9 @@ pub(super) fn of_several(text: String) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::context::ProgramContext;
     use super::super::layout::Layout;
-    use super::super::text::{ProgramContext, memory_text};
+    use super::super::text::memory_text;
     use super::super::{H200, Setting};
     use super::*;
     use crate::algorithm::{ColumnId, Engine, Planned};
@@ -241,7 +242,7 @@ mod tests {
         let text = |shards| {
             let Both { config, .. } = Both::new(CASES[2], shards);
             let sources = super::super::sources(&config, H200).unwrap();
-            sources.into_iter().map(|source| source.text.to_string()).collect::<String>()
+            sources.into_iter().map(|(source, _)| source.text.to_string()).collect::<String>()
         };
         let (one, several) = (text(1), text(4));
         for (of_one, of_several) in REPLACED {

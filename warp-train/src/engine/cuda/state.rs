@@ -1,7 +1,8 @@
 //! What an engine on a GPU knows, to the host and back: parameters without their padding, the replay
 //! memory, counters and figures.
 
-use super::layout::{Layer, ModelShape, Norm};
+use super::layer::{Layer, Norm};
+use super::layout::ModelShape;
 use super::memory::{COUNTERS, FAULT, HEAD, Memory, NOTHING_ALLOWED, SIZE, UPDATES};
 use super::{CudaEngine, EngineState};
 use crate::algorithm::ColumnId;

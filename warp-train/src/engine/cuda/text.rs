@@ -1,24 +1,22 @@
 //! The CUDA code of a program: constants of the plan, the fixed texts, row functions, a function for each
 //! piece of work, and the kernel that goes through its segments.
 
+use super::context::{ProgramContext, namespace};
 use super::emit::Emitter;
-use super::layout::{
-    GROUP_BYTES, LEARN_BYTES, Layout, MOST_WHOLE_INPUTS, Machine, RowTiles, half_bytes,
-};
+use super::layout::MOST_WHOLE_INPUTS;
+use super::machine::{GROUP_BYTES, LEARN_BYTES, half_bytes};
 use super::memory::{self, COUNTERS};
 use super::op::Op;
 use super::priorities;
-use super::ranks::{self, Division};
+use super::ranks;
 use super::ring::ring_steps;
+use super::row_tiles::RowTiles;
 use super::schedule::{Segment, segments};
 use super::shards::{self, Sizes};
-use crate::algorithm::{ColumnId, PassId, Plan, PolicyPlan, RowsOf};
-use crate::engine::cpu::Place;
-use crate::engine::rollout::GroupRows;
+use crate::algorithm::{ColumnId, PassId, RowsOf};
 use crate::model::LAYER_NORM_EPSILON;
 use crate::optimiser::UpdateRule;
 use std::fmt::Write;
-use warp_core::EnvSpec;
 use warp_func::cuda::{Launch, NEXT_KERNEL, Source};
 
 const TILE: &str = include_str!("tile.cu");
@@ -53,40 +51,6 @@ const THREADS: u32 = 256;
 /// Shared memory of the sums of gradients, and of products for 16 rows.
 const GRADIENT_BYTES: usize = 8 * 36 * 32 * 4;
 const PRODUCT_BYTES: usize = 8 * 16 * 32 * 4;
-/// The agents of a policy, as the text knows them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Agents {
-    /// Those of each group, and of a group whose agents don't lie one after the other several times.
-    pub(super) groups: Vec<GroupRows>,
-    /// Whether actions are numbers of choices.
-    pub(super) discrete: bool,
-    /// Whether agents can leave before their episode ends.
-    pub(super) mortal: bool,
-}
-
-impl Agents {
-    /// Those of `policy`.
-    pub(super) fn new(spec: &EnvSpec, policy: &PolicyPlan) -> Self {
-        Self {
-            groups: GroupRows::of(policy, spec),
-            discrete: !policy.group(spec).action.head_sizes().is_empty(),
-            mortal: policy.is_mortal(spec),
-        }
-    }
-}
-
-/// All that decides a program's text.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct ProgramContext<'a> {
-    pub(super) plan: &'a Plan,
-    pub(super) layout: &'a Layout,
-    pub(super) place: &'a Place,
-    pub(super) agents: &'a Agents,
-    /// Runs side by side.
-    pub(super) runs: usize,
-    pub(super) division: Division,
-    pub(super) machine: Machine,
-}
 
 /// A program's text and how it is launched.
 #[derive(Debug)]
@@ -163,16 +127,6 @@ impl ProgramContext<'_> {
         Program { source: Source::new("program.cu", text), launch }
     }
 
-    /// Whether several ranks learn together.
-    pub(super) fn has_ranks(&self) -> bool {
-        self.division.ranks > 1
-    }
-
-    /// Whether this rank has several shards of the replay memory.
-    pub(super) fn has_shards(&self) -> bool {
-        self.division.shards > 1
-    }
-
     /// What is on the device.
     fn memory(&self) -> String {
         memory::text(self.plan, self.agents.groups.len(), self.division) + SEED
@@ -199,28 +153,6 @@ impl ProgramContext<'_> {
         let sizes = Sizes::new(self.plan, self.place, self.division);
         let of_each = [&sizes.of_each(REPLAY), ACTING, &sizes.of_each(&priorities)].concat();
         sizes.text() + &shards::of_several(of_each)
-    }
-
-    /// Whether all blocks of many runs fit on the GPU at once, so many for each run, those of launches beside this one
-    /// included. Blocks of a run wait for each other; but whatever keeps them from their places ends by itself, so that
-    /// their launch need not wait until there are places for all of them.
-    fn all_have_places(&self, blocks: usize) -> bool {
-        self.crowded() && self.machine.runs() * blocks <= self.machine.most_runs()
-    }
-
-    /// Whether a block takes several tiles of weights at a time, since a run has few blocks.
-    pub(super) fn crowded(&self) -> bool {
-        self.layout.half && self.machine.is_crowded()
-    }
-
-    /// Whether a block takes one tile of weights at a time and brings all it needs into shared memory at once.
-    pub(super) fn brings_tiles(&self) -> bool {
-        self.layout.half && !self.crowded() && self.machine.fits_twice(LEARN_BYTES)
-    }
-
-    /// Columns that a pass reads, at most.
-    pub(super) fn most_inputs(&self) -> usize {
-        self.plan.passes.iter().map(|pass| pass.inputs.len()).max().unwrap_or(0).max(1)
     }
 
     /// As many blocks as the largest segment can use, but not more than run at the same time.
@@ -375,14 +307,6 @@ pub(super) fn memory_text(context: &ProgramContext<'_>) -> String {
     let mut text = String::new();
     context.constants(context.layout.batch, &mut text);
     context.by_number(text + &context.memory() + &context.replay())
-}
-
-/// The namespace of a row function's file: one per text, numbered by its first use in the plan.
-pub(super) fn namespace(plan: &Plan, op: &Op) -> String {
-    let Op::Rows(id) = op else { return String::new() };
-    let text = plan.rows[id.0].function.text;
-    let first = plan.rows.iter().position(|rows| rows.function.text == text);
-    format!("rows_of_file_{}", first.unwrap_or(0))
 }
 
 /// How a row of a batch draws; where each rank or shard has a part of it, by its number among the rows of all of them.

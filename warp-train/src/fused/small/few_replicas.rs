@@ -2,14 +2,14 @@
 //! for each network of a run.
 
 use super::few_replicas_runs::{
-    FewReplicasFigures, PackedRuns, Runs, Trained, each_run, normalised,
+    FewReplicasFigures, MOST_ITERATIONS, PackedRuns, Runs, Trained, each_run, normalised,
 };
 use super::figures::schedule_width;
 use super::layout::{Places, hidden};
 use super::normalise::SmallNormaliser;
 use super::readback::Readback;
 use super::shared::{EpisodeFigures, FewReplicasArgs, FewReplicasRun, Figures, SmallSizes};
-use super::{GROUP_THREADS, schedule, sizes, text};
+use super::{GROUP_THREADS, run_sizes, schedule, sizes, text};
 use crate::algorithm::{PolicyConfig, PolicyPlan};
 use crate::config::TrainConfig;
 use crate::engine::{Iterated, Progress};
@@ -21,9 +21,6 @@ use warp_func::cuda::{
     Build, CudaVecEnv, Device, DeviceArray, DeviceStruct, Function, KernelArgs, Kernels, Launch,
     Source,
 };
-
-/// Iterations of one launch at most: what its schedule and its figures have room for.
-pub(crate) const MOST_ITERATIONS: u64 = 256;
 
 const KERNEL: &str = "small_few_replicas";
 
@@ -94,7 +91,7 @@ impl FewReplicasLearner {
         room: FewReplicasRoom,
     ) -> Result<Self> {
         let gpu = envs.gpu();
-        let spread = text::spreads(config, room.runs, gpu.info().n_multiprocessors);
+        let spread = run_sizes::spreads(config, room.runs, gpu.info().n_multiprocessors);
         let source = text::few_replicas_source(config, envs.text(), spread);
         let module = envs.kernels().compile(&source, Build::Release)?;
         let sizes = sizes(gpu, &module.function("small_sizes")?)?;
@@ -110,7 +107,7 @@ impl FewReplicasLearner {
             shared_bytes: sizes.shared_bytes,
             cooperative: false,
         };
-        let n_parts = config.n_envs().div_ceil(text::FEW_REPLICAS);
+        let n_parts = config.n_envs().div_ceil(run_sizes::FEW_REPLICAS);
         Ok(Self {
             runs: Runs::default(),
             first_run: 0,
@@ -259,7 +256,7 @@ impl FewReplicasLearner {
             normaliser: self.normaliser.args(),
         };
         self.kernel.launch(&self.launch, &[world, arrays, tables, args.arg()])?;
-        self.n_steps += span.n * text::n_updates(first, 0) as u64;
+        self.n_steps += span.n * run_sizes::n_updates(first, 0) as u64;
         Ok(())
     }
 
@@ -335,7 +332,7 @@ impl Work {
             Ok::<_, Error>(DeviceArray::zeros(gpu, name, dtype, shape)?)
         };
         let (nets, replicas) = (Places::new(config).n_nets(), config.n_envs());
-        let rows = config.run.num_steps + 1 + text::cuts(config) as usize;
+        let rows = config.run.num_steps + 1 + run_sizes::cuts(config) as usize;
         let (most, width) = (MOST_ITERATIONS as usize, schedule_width(config, 0));
         let (units, own) = (sizes.record_units as usize, sizes.own as usize);
         Ok(Self {

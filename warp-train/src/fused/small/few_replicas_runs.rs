@@ -1,6 +1,5 @@
 //! The runs of a launch of `few_replicas.rs` on the host: as the device takes them on, and what it says of them.
 
-use super::few_replicas::MOST_ITERATIONS;
 use super::iterated;
 use super::layout::Places;
 use super::normalise::{Normalised, Packed};
@@ -11,6 +10,9 @@ use crate::engine::Iterated;
 use crate::error::{Error, Result};
 use crate::model::{LearnerState, NamedTensor};
 use warp_func::cuda::{DeviceStruct, DeviceValue};
+
+/// Iterations of one launch at most: what its schedule and its figures have room for.
+pub(crate) const MOST_ITERATIONS: u64 = 256;
 
 /// Which runs a launch has.
 #[derive(Debug, Clone, Default)]

@@ -1,7 +1,7 @@
 //! What the host gives kernels and reads of them per iteration: coefficients, and figures.
 
+use super::run_sizes;
 use super::shared::{Figures, Settings, StepFactors};
-use super::text;
 use crate::algorithm::{PolicyConfig, PolicyFigures, PolicyMetrics, PolicyPlan, Schedule};
 use crate::config::TrainConfig;
 use crate::engine::Iterated;
@@ -166,11 +166,11 @@ fn rates(keys: &PolicyConfig) -> impl Iterator<Item = &Schedule> {
 /// Words of a `Schedule` of order.cuh for policy `index`.
 pub(super) fn schedule_width(config: &TrainConfig, index: usize) -> usize {
     let keys = &config.policies[index].config;
-    let factors = text::n_updates(config, index) * StepFactors::WORDS;
-    Settings::WORDS + rates(keys).count() * (factors + usize::from(text::decays(keys)))
+    let factors = run_sizes::n_updates(config, index) * StepFactors::WORDS;
+    Settings::WORDS + rates(keys).count() * (factors + usize::from(run_sizes::decays(keys)))
 }
 
-/// The objective's coefficients after so many steps, for which [`text::unsupported_policy`] has seen to it that there
+/// The objective's coefficients after so many steps, for which [`super::refusal`] has seen to it that there
 /// is room.
 fn cells_at(plan: &PolicyPlan, spec: &EnvSpec, env_steps: u64) -> [f32; MOST_CELLS] {
     let known = plan.rollouts.as_ref().map(|rollouts| cells(&rollouts.objective));
@@ -190,7 +190,7 @@ pub(super) fn schedule_of(
 ) -> Vec<u32> {
     let plan = &config.policies[index];
     let keys = &plan.config;
-    let updates = text::n_updates(config, index) as u64;
+    let updates = run_sizes::n_updates(config, index) as u64;
     let mut words = Vec::new();
     for i in 0..n {
         let settings = Settings {
@@ -206,14 +206,14 @@ pub(super) fn schedule_of(
         for rate in rates(keys) {
             let first = done + i * updates + 1;
             for step in first..first + updates {
-                let factors = match text::may_end_early(plan) {
+                let factors = match run_sizes::may_end_early(plan) {
                     false => step_factors(&plan.optimiser_config(), rate.at(at(i)), step),
                     true => uncorrected(rate.at(at(i))),
                 };
                 factors.put(&mut words);
             }
         }
-        if text::decays(keys) {
+        if run_sizes::decays(keys) {
             let keep = |rate: &Schedule| 1.0 - rate.at(at(i)) * keys.weight_decay;
             words.extend(rates(keys).map(|rate| (keep(rate) as f32).to_bits()));
         }

@@ -5,7 +5,7 @@
 
 use super::figures::policy_metrics;
 use super::shared::{ROW_ENDED, ROW_MASK_AT, Row};
-use super::{SmallLearner, multi_agent, text};
+use super::{SmallLearner, run_sizes, text};
 use crate::algorithm::{PolicyMetrics, PolicyPlan};
 use crate::config::TrainConfig;
 use crate::engine::Progress;
@@ -64,7 +64,7 @@ impl SmallLearner {
         let plan = &config.policies[self.index];
         let width = plan.group(&config.spec).observation_width();
         let records = records(width, plan, given);
-        let records = laid_out(records, multi_agent::apart(config), self.arrays.records.len());
+        let records = laid_out(records, run_sizes::apart(config), self.arrays.records.len());
         self.arrays.records.push(&records)?;
         let progress = Progress { iteration: 0, env_steps: 0, seed: 0 };
         self.begin(config, progress, 1)?;

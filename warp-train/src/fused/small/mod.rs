@@ -21,19 +21,19 @@ mod normalise;
 mod pieces;
 mod readback;
 mod refusal;
+mod run_sizes;
 mod shared;
 mod text;
 
-pub(crate) use few_replicas::{
-    FewReplicasLearner, FewReplicasRoom, FewReplicasSpan,
-    MOST_ITERATIONS as MOST_ITERATIONS_AT_ONCE,
+pub(crate) use few_replicas::{FewReplicasLearner, FewReplicasRoom, FewReplicasSpan};
+pub(crate) use few_replicas_runs::{
+    FewReplicasFigures, MOST_ITERATIONS as MOST_ITERATIONS_AT_ONCE, PackedRuns, Runs, Trained,
 };
-pub(crate) use few_replicas_runs::{FewReplicasFigures, PackedRuns, Runs, Trained};
-pub(super) use multi_agent::{MultiAgentLearner, sources as team_sources};
-pub(crate) use refusal::{refusal, runs_on, unsupported};
+pub(super) use multi_agent::MultiAgentLearner;
+pub(crate) use refusal::{has_few_replicas, refusal, runs_on, shares_launches, unsupported};
+pub(crate) use text::common;
 pub use text::sources;
-pub(crate) use text::{common, has_few_replicas, shares_launches};
-pub(super) use text::{fleet_source, run_sources};
+pub(super) use text::{fleet_source, run_sources, team_sources};
 
 use crate::config::TrainConfig;
 use crate::engine::collectives::{PeerInboxes, RankConnector};
@@ -54,9 +54,8 @@ use warp_func::cuda::{
 
 /// Iterations that one block of figures holds.
 pub(crate) const MOST_ITERATIONS: u64 = 256;
-/// Threads of an update's block, and samples of one of its tiles.
+/// Threads of an update's block.
 const GROUP_THREADS: u32 = 256;
-const TILE_ROWS: usize = 128;
 
 /// A policy's arrays and kernels.
 #[derive(Debug)]
@@ -128,7 +127,7 @@ impl SmallLearner {
         let modules = config.world.first_then_others("compiled kernels", compile)??;
         let only = PolicyNumber { index: 0, first_agent: 0 };
         let connector = RankConnector::new(envs.gpu(), &config.world);
-        let n_parts = config.n_envs().div_ceil(text::together(config));
+        let n_parts = config.n_envs().div_ceil(run_sizes::together(config));
         let mut this = Self::of_policy(config, only, &connector, &modules[1], n_parts)?;
         let launch = collecting(config, envs.gpu().info().n_multiprocessors);
         this.collect = Some((modules[0].function("small_collect")?, launch));
@@ -160,15 +159,16 @@ impl SmallLearner {
         }
         let plan = &config.policies[index];
         let n_rows = config.n_envs() * plan.n_agents();
-        let tiles = text::largest_minibatch(config, index).div_ceil(TILE_ROWS) as u32;
-        let most = text::blocks_of(config, index) * gpu.info().n_multiprocessors;
+        let tiles =
+            run_sizes::largest_minibatch(config, index).div_ceil(run_sizes::TILE_ROWS) as u32;
+        let most = run_sizes::blocks_of(config, index) * gpu.info().n_multiprocessors;
         let update = Launch {
             blocks: (places.n_nets() as u32 * tiles).min(most),
             threads: GROUP_THREADS,
             shared_bytes: sizes.shared_bytes,
             cooperative: true,
         };
-        let updates = text::n_updates(config, index);
+        let updates = run_sizes::n_updates(config, index);
         let width = plan.group(&config.spec).observation_width();
         let schedule = schedule_width(config, index);
         let normalised = Normalised::new(plan, width, n_rows);
@@ -176,8 +176,8 @@ impl SmallLearner {
         let own = places.n_nets() * sizes.own as usize;
         let (kernel, together) = match &config.world {
             world if world.is_alone() => ("small_update", Together::Alone),
-            world if text::is_relayed(world) => {
-                let moments = text::n_moments(config, index);
+            world if run_sizes::is_relayed(world) => {
+                let moments = run_sizes::n_moments(config, index);
                 let of = pieces::Of { module, launch: update, updates, own, moments };
                 ("small_piece", Together::Relayed(Box::new(Pieces::new(connector, &of)?)))
             }
@@ -351,10 +351,10 @@ impl SmallLearner {
 
 /// How the kernel that collects is launched: spread over all multiprocessors.
 fn collecting(config: &TrainConfig, multiprocessors: u32) -> Launch {
-    let (together, hidden) = (text::together(config), hidden(&config.policies[0].config));
+    let (together, hidden) = (run_sizes::together(config), hidden(&config.policies[0].config));
     let parts = config.n_envs().div_ceil(together) as u32;
     let (blocks, threads) = match parts.div_ceil(multiprocessors).min(4) {
-        _ if together == text::FEW_REPLICAS => (parts, 2 * hidden as u32),
+        _ if together == run_sizes::FEW_REPLICAS => (parts, 2 * hidden as u32),
         warps => (parts.div_ceil(warps), 32 * warps),
     };
     Launch { blocks, threads, shared_bytes: text::collect_bytes(config), ..Launch::default() }
@@ -397,7 +397,7 @@ impl Arrays {
         };
         let parameters = |name| array(name, DType::F32, &[sizes.n_parameters as usize]);
         let (own, n_totals) = (sizes.own as usize, sizes.n_totals as usize);
-        let steps = config.run.num_steps + 1 + text::cuts(config) as usize;
+        let steps = config.run.num_steps + 1 + run_sizes::cuts(config) as usize;
         let (most, &Room { rows, schedule, blocks }) = (MOST_ITERATIONS as usize, room);
         Ok(Self {
             parameters: [parameters("weights")?, parameters("exp_avg")?, parameters("exp_avg_sq")?],

@@ -5,13 +5,13 @@
 //! rows of all agents go through the networks together; see collect_multi_agent.cu.
 
 use super::figures::{doubles, policy_figures, spread};
-use super::refusal::{MOST_SHARED, network_bytes, unsupported_policy};
+use super::refusal::DECLARED;
+use super::run_sizes::replicas_of_warp;
 use super::shared::{
     CollectMultiAgentArgs, MultiAgentFiguresArgs, MultiAgentSizes, MultiAgentSizesArgs, SmallRun,
 };
-use super::text::{self, Tuning, constants, source_of};
+use super::text::{MOST_WARPS, team_sources};
 use super::{MOST_ITERATIONS, SmallLearner};
-use crate::algorithm::PolicyPlan;
 use crate::config::TrainConfig;
 use crate::engine::collectives::RankConnector;
 use crate::engine::{Iterated, Progress};
@@ -20,154 +20,16 @@ use crate::fused::policy_number::PolicyNumber;
 use crate::model::LearnerState;
 use warp_core::DType;
 use warp_func::cuda::{
-    Arg, Build, CudaVecEnv, Device, DeviceArray, DeviceInfo, DeviceStruct, DeviceValue, EnvKernels,
-    Function, KernelArgs, Launch, Module, Pointer, Source,
+    Arg, Build, CudaVecEnv, Device, DeviceArray, DeviceInfo, DeviceStruct, DeviceValue, Function,
+    KernelArgs, Launch, Module, Pointer,
 };
 use warp_func::{EpisodeTotals, Spread};
-use warp_sample::ActionLayout;
 
-/// Agents of a replica at most: a thread has the state and the actions of all of them.
-const MOST_AGENTS: usize = 16;
-/// Words of a replica's state at most, for the same reason.
-const MOST_STATE: usize = 256;
-/// Up to this many replicas a warp takes four of them, up to the next eight, above sixteen.
-const FEWEST: usize = 4096;
-const FEW: usize = 12_288;
-/// Sixteen for so many agents at most.
-const FEW_AGENTS: usize = 8;
 /// Warps of a multiprocessor up to which it has one block of them, and warps of a block at most.
 const FEW_WARPS: u32 = 4;
-const MOST_WARPS: u32 = 6;
+
 /// Warps for which a multiprocessor has registers: two such blocks.
 const RESIDENT_WARPS: u32 = 2 * MOST_WARPS;
-/// Shared memory of a block that the kernel declares, and that the driver takes, in bytes.
-const DECLARED: u32 = 4 << 10;
-
-/// Why there are no kernels for a run on environments of the text `env`; nothing if there are.
-pub(super) fn unsupported(config: &TrainConfig, env: &EnvKernels) -> Option<String> {
-    let Some(first) = config.policies.first() else { return Some("no policy".into()) };
-    let spec = &config.spec;
-    let width = |g: usize| spec.groups[g].observation_width();
-    let alike = config.policies.iter().all(|plan| {
-        let (a, b) = (&plan.config, &first.config);
-        (&a.hidden, a.shared_trunk, a.activation, a.layer_norm)
-            == (&b.hidden, b.shared_trunk, b.activation, b.layer_norm)
-            && plan.groups().all(|g| width(g) == first.group(spec).observation_width())
-            && plan.layout.head_sizes() == first.layout.head_sizes()
-            && (a.norm_obs, a.norm_reward, a.precision) == (b.norm_obs, b.norm_reward, b.precision)
-    });
-    let words = env.defines.iter().find(|(name, _)| name == "WARP_STATE_WORDS");
-    let words = words.and_then(|(_, words)| words.parse().ok()).unwrap_or(usize::MAX);
-    let refusals = [
-        (spec.n_agents() > MOST_AGENTS, "more than 16 agents"),
-        (words > MOST_STATE, "a state of more than 256 words"),
-        (
-            !matches!(first.layout, ActionLayout::Discrete(_)),
-            "continuous actions of several agents",
-        ),
-        (
-            spec.groups.iter().any(|group| group.mask_width() > 0),
-            "masked actions of several agents",
-        ),
-        (
-            !alike,
-            "policies that differ in their networks, their precision, or in what they normalise",
-        ),
-    ];
-    let refused = refusals.iter().find(|(refused, _)| *refused).map(|(_, what)| (*what).into());
-    let of_policies = || config.policies.iter().find_map(|plan| unsupported_policy(config, plan));
-    let together = "policies whose networks and rows do not fit into shared memory together";
-    let inputs = first.group(spec).observation_width();
-    let has_places = || has_places(rows_of_warp(config), inputs);
-    refused.or_else(of_policies).or_else(|| (!fits(config)).then(|| together.into())).or_else(
-        || (!has_places()).then(|| "more rows of agents than a warp has places for".into()),
-    )
-}
-
-/// Rows of agents that a warp takes, with those that fill up a policy's tiles.
-fn rows_of_warp(config: &TrainConfig) -> usize {
-    let together = together(config);
-    let slots = |plan: &PolicyPlan| plan.n_agents().next_multiple_of(16 / together);
-    config.policies.iter().map(slots).sum::<usize>() * together
-}
-
-/// Whether a lane has a bit for each of its rows and for each unit of 16 bytes of observations that it stores
-/// (`MultiAgentPlaces` in `collect_multi_agent.cu`).
-fn has_places(rows: usize, inputs: usize) -> bool {
-    let units = (inputs + 1).div_ceil(8);
-    rows.div_ceil(32) + (rows * units).div_ceil(32) <= 32
-}
-
-/// Whether the networks that act and a warp's rows (`MultiAgentRows` in collect_multi_agent.cu) have room in the shared
-/// memory of a block.
-fn fits(config: &TrainConfig) -> bool {
-    let (first, policies) = (&config.policies[0], config.policies.len());
-    let inputs = first.group(&config.spec).observation_width();
-    let rounds = rows_of_warp(config).div_ceil(32);
-    // Observations and outputs of a round, and observations before they are normalised.
-    let raw = if first.config.norm_obs { 4 * (inputs | 1) } else { 0 };
-    let rows = 32 * rounds * (2 * ((inputs + 1).next_multiple_of(16) + 8) + 4 * 12 + raw);
-    policies * network_bytes(&first.config, inputs) + rows + DECLARED as usize <= MOST_SHARED
-}
-
-/// The translation units that a run has compiled: of rollouts, and of each policy's updates.
-pub(in super::super) fn sources(config: &TrainConfig, env: &EnvKernels) -> Vec<Source> {
-    let updates = (0..config.policies.len()).map(|p| text::update_source(config, p, env));
-    std::iter::once(collect_source(config, env)).chain(updates).collect()
-}
-
-/// Rollouts, with the body compiled for a team of one thread.
-fn collect_source(config: &TrainConfig, env: &EnvKernels) -> Source {
-    let spec = &config.spec;
-    let agents = config.policies.iter().map(|plan| plan.n_agents());
-    let ranges = config.policies.iter().flat_map(|plan| &plan.agents);
-    let places = ranges.flat_map(|range| {
-        let first = spec.first_agent(range.group);
-        range.agents().map(move |agent| first + agent)
-    });
-    let list = |numbers: Vec<usize>| {
-        let numbers: Vec<String> = numbers.iter().map(usize::to_string).collect();
-        format!("{{{}}}", numbers.join(", "))
-    };
-    let mut constants = constants(config, 0);
-    constants.extend([
-        ("APART", u32::from(apart(config)).to_string()),
-        ("TOGETHER", together(config).to_string()),
-        ("MOST_WARPS", MOST_WARPS.to_string()),
-        ("N_POLICIES", config.policies.len().to_string()),
-        ("POLICY_AGENTS", list(agents.collect())),
-        ("AGENT_PLACES", list(places.collect())),
-    ]);
-    let mut source = source_of(
-        &config.policies[0],
-        &constants,
-        env,
-        Tuning { blocks: 1, lean: false },
-        "collect_multi_agent.cu",
-    );
-    for (name, value) in &mut source.defines {
-        if name == "WARP_TEAM" || name == "WARP_TEAMS" {
-            *value = "1".into();
-        }
-    }
-    source
-}
-
-/// Whether rewards and the like are stored behind the observations: unless updates take rows in another
-/// order than the rollout's, which then are not read from two places.
-pub(super) fn apart(config: &TrainConfig) -> bool {
-    (0..config.policies.len()).all(|p| text::passes(config, p).minibatches == 1)
-}
-
-/// Replicas that a warp takes: few are done sooner, more use the products' tiles better, as long as
-/// registers can hold where all their agents' rows go.
-fn together(config: &TrainConfig) -> usize {
-    match config.n_envs() {
-        ..=FEWEST => 4,
-        n if n > FEW && config.spec.n_agents() <= FEW_AGENTS => 16,
-        _ => 8,
-    }
-}
 
 /// Policies that learn from the same replicas.
 #[derive(Debug)]
@@ -196,8 +58,8 @@ impl MultiAgentLearner {
     ) -> Result<Self> {
         let (kernels, gpu) = (envs.kernels(), envs.gpu());
         let (mut policies, mut first_agent) = (Vec::new(), 0);
-        let n_warps = config.n_envs().div_ceil(together(config));
-        let sources = sources(config, envs.text());
+        let n_warps = config.n_envs().div_ceil(replicas_of_warp(config));
+        let sources = team_sources(config, envs.text());
         let units: Vec<_> = sources.iter().map(|unit| (unit, Build::Release)).collect();
         let compile = || kernels.compile_all(&units);
         let modules = config.world.first_then_others("compiled kernels", compile)??;
@@ -396,36 +258,6 @@ impl MultiAgentSizes {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn fits_with(keys: &str) -> bool {
-        let keys = format!("env_id = \"tag_gridworld\"\n{keys}").parse().unwrap();
-        fits(&TrainConfig::resolve(&keys, &warp_envs::registry()).unwrap())
-    }
-
-    /// A policy per agent: networks of 128 take 45 KB each.
-    #[test]
-    fn networks_of_all_policies_share_a_block() {
-        let policies = |n: usize, hidden: usize| {
-            let of_tagger = |i: usize| format!("[policy.tagger{i}]\ngroups = [\"tagger[{i}]\"]\n");
-            let taggers: String = (0..n - 1).map(of_tagger).collect();
-            format!(
-                "norm_obs = false\nhidden = [{hidden}, {hidden}]\n[env]\nnum_taggers = {}\n{taggers}\
-                 [policy.runner]\ngroups = [\"runner\"]\n",
-                n - 1
-            )
-        };
-        assert!(fits_with(&policies(2, 128)) && fits_with(&policies(4, 128)));
-        assert!(!fits_with(&policies(5, 128)));
-        assert!(fits_with(&policies(7, 64)));
-    }
-
-    /// Five agents of tag, and sixteen policies of an agent each, whose rows fill up tiles of four.
-    #[test]
-    fn rows_have_places_in_a_word() {
-        assert!(has_places(8 * 4, 21));
-        assert!(has_places(16 * 4 * 4, 23));
-        assert!(!has_places(16 * 4 * 4, 24));
-    }
 
     /// Tag's networks of 64 and of 128 with its rows, and twice as many of 128.
     #[test]

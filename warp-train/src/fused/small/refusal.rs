@@ -1,11 +1,14 @@
-//! What the kernels for small networks do not take.
+//! What the kernels for small networks do not take, of one agent, of several, and of runs of few replicas.
 
 use super::layout::{hidden, padded_hidden};
-use super::multi_agent;
-use super::text::{blocks_of_plan, cuts, may_end_early, normalises};
-use crate::algorithm::{PolicyConfig, PolicyPlan};
+use super::run_sizes::{
+    TILE_ROWS, blocks_of_plan, cuts, largest_minibatch, may_end_early, n_updates, normalises,
+    passes, replicas_of_warp, spreads,
+};
+use crate::algorithm::{MinibatchSchedule, PolicyConfig, PolicyPlan};
 use crate::config::TrainConfig;
 use crate::fused::objective::{MOST_CELLS, n_cells};
+use warp_func::Start;
 use warp_func::cuda::{DeviceInfo, EnvKernels};
 use warp_sample::ActionLayout;
 
@@ -14,7 +17,7 @@ const MOST_OUTPUTS: usize = 8;
 /// Inputs at most, so that a tile's rows fit into shared memory beside the layers and products have columns for them.
 const MOST_INPUTS: usize = 31;
 /// Shared memory of a block on GPUs of generation 9, in bytes.
-pub(super) const MOST_SHARED: usize = 227 << 10;
+const MOST_SHARED: usize = 227 << 10;
 /// What of it an update needs for each minibatch: two sums of eight warps, in f64, and two factors.
 const BYTES_OF_MINIBATCH: usize = 2 * 8 * 8 + 2 * 4;
 /// What it needs beside those and its network.
@@ -47,7 +50,7 @@ pub(crate) fn runs_on(info: &DeviceInfo) -> bool {
 pub(super) fn refused_anywhere(config: &TrainConfig, env: &EnvKernels) -> Option<String> {
     match env.team {
         1 => unsupported(config),
-        _ => multi_agent::unsupported(config, env),
+        _ => unsupported_team(config, env),
     }
 }
 
@@ -65,7 +68,7 @@ pub(crate) fn unsupported(config: &TrainConfig) -> Option<String> {
 }
 
 /// What of a policy and its agents there are no kernels for.
-pub(super) fn unsupported_policy(config: &TrainConfig, plan: &PolicyPlan) -> Option<String> {
+fn unsupported_policy(config: &TrainConfig, plan: &PolicyPlan) -> Option<String> {
     let (spec, keys) = (&config.spec, &plan.config);
     if keys.hidden.is_empty() {
         return Some("no hidden layer".into());
@@ -142,7 +145,7 @@ fn most_updates(config: &TrainConfig, plan: &PolicyPlan) -> usize {
 const MOST_UPDATES_OF_FLEETS: usize = 384;
 const MOST_UPDATES_OF_WIDE_FLEETS: usize = 250;
 
-pub(super) fn most_updates_of_fleets(config: &TrainConfig) -> usize {
+fn most_updates_of_fleets(config: &TrainConfig) -> usize {
     let plan = &config.policies[0];
     let wide = plan.group(&config.spec).observation_width() > 15;
     match wide && hidden(&plan.config) == 64 && !plan.config.shared_trunk {
@@ -153,7 +156,7 @@ pub(super) fn most_updates_of_fleets(config: &TrainConfig) -> usize {
 }
 
 /// Shared memory of a network: weights in half precision, biases, gains and shifts. Twin of `NetShared` (net.cuh).
-pub(super) fn network_bytes(keys: &PolicyConfig, inputs: usize) -> usize {
+fn network_bytes(keys: &PolicyConfig, inputs: usize) -> usize {
     let hidden = hidden(keys);
     // Inputs as products take them, with the one that is 1.
     let k = (inputs + 1).next_multiple_of(16);
@@ -172,6 +175,134 @@ fn unsupported_actions(layout: &ActionLayout) -> Option<&'static str> {
         }
         ActionLayout::Continuous(_) => None,
     }
+}
+
+/// Agents of a replica at most: a thread has the state and the actions of all of them.
+const MOST_AGENTS: usize = 16;
+/// Words of a replica's state at most, for the same reason.
+const MOST_STATE: usize = 256;
+/// Shared memory of a block that the kernel declares, and that the driver takes, in bytes.
+pub(super) const DECLARED: u32 = 4 << 10;
+
+/// Why there are no kernels for a run of several agents on environments of the text `env`; nothing if there are.
+fn unsupported_team(config: &TrainConfig, env: &EnvKernels) -> Option<String> {
+    let Some(first) = config.policies.first() else { return Some("no policy".into()) };
+    let spec = &config.spec;
+    let width = |g: usize| spec.groups[g].observation_width();
+    let alike = config.policies.iter().all(|plan| {
+        let (a, b) = (&plan.config, &first.config);
+        (&a.hidden, a.shared_trunk, a.activation, a.layer_norm)
+            == (&b.hidden, b.shared_trunk, b.activation, b.layer_norm)
+            && plan.groups().all(|g| width(g) == first.group(spec).observation_width())
+            && plan.layout.head_sizes() == first.layout.head_sizes()
+            && (a.norm_obs, a.norm_reward, a.precision) == (b.norm_obs, b.norm_reward, b.precision)
+    });
+    let words = env.defines.iter().find(|(name, _)| name == "WARP_STATE_WORDS");
+    let words = words.and_then(|(_, words)| words.parse().ok()).unwrap_or(usize::MAX);
+    let refusals = [
+        (spec.n_agents() > MOST_AGENTS, "more than 16 agents"),
+        (words > MOST_STATE, "a state of more than 256 words"),
+        (
+            !matches!(first.layout, ActionLayout::Discrete(_)),
+            "continuous actions of several agents",
+        ),
+        (
+            spec.groups.iter().any(|group| group.mask_width() > 0),
+            "masked actions of several agents",
+        ),
+        (
+            !alike,
+            "policies that differ in their networks, their precision, or in what they normalise",
+        ),
+    ];
+    let refused = refusals.iter().find(|(refused, _)| *refused).map(|(_, what)| (*what).into());
+    let of_policies = || config.policies.iter().find_map(|plan| unsupported_policy(config, plan));
+    let together = "policies whose networks and rows do not fit into shared memory together";
+    let inputs = first.group(spec).observation_width();
+    let has_places = || has_places(rows_of_warp(config), inputs);
+    refused.or_else(of_policies).or_else(|| (!fits(config)).then(|| together.into())).or_else(
+        || (!has_places()).then(|| "more rows of agents than a warp has places for".into()),
+    )
+}
+
+/// Rows of agents that a warp takes, with those that fill up a policy's tiles.
+fn rows_of_warp(config: &TrainConfig) -> usize {
+    let together = replicas_of_warp(config);
+    let slots = |plan: &PolicyPlan| plan.n_agents().next_multiple_of(16 / together);
+    config.policies.iter().map(slots).sum::<usize>() * together
+}
+
+/// Whether a lane has a bit for each of its rows and for each unit of 16 bytes of observations that it stores
+/// (`MultiAgentPlaces` in `collect_multi_agent.cu`).
+fn has_places(rows: usize, inputs: usize) -> bool {
+    let units = (inputs + 1).div_ceil(8);
+    rows.div_ceil(32) + (rows * units).div_ceil(32) <= 32
+}
+
+/// Whether the networks that act and a warp's rows (`MultiAgentRows` in collect_multi_agent.cu) have room in the shared
+/// memory of a block.
+fn fits(config: &TrainConfig) -> bool {
+    let (first, policies) = (&config.policies[0], config.policies.len());
+    let inputs = first.group(&config.spec).observation_width();
+    let rounds = rows_of_warp(config).div_ceil(32);
+    // Observations and outputs of a round, and observations before they are normalised.
+    let raw = if first.config.norm_obs { 4 * (inputs | 1) } else { 0 };
+    let rows = 32 * rounds * (2 * ((inputs + 1).next_multiple_of(16) + 8) + 4 * 12 + raw);
+    policies * network_bytes(&first.config, inputs) + rows + DECLARED as usize <= MOST_SHARED
+}
+
+/// Replicas of a run of a fleet at most whose rollout one block takes, eight at a time: with more of them the learners
+/// wait.
+const MOST_REPLICAS_OF_A_RUN: usize = 64;
+/// The same of a run that is alone: with more of them many blocks are faster, whose sums have another order.
+const MOST_REPLICAS_ALONE: usize = 8;
+/// Samples of a minibatch at most where one block has to take all of it.
+const FEW_REPLICAS_MINIBATCH: usize = 1024;
+/// Minibatches of an iteration at most of such a run, whose moments and factors lie in shared memory, and epochs, for each of
+/// which a thread works out the order.
+const FEW_REPLICAS_UPDATES: usize = 1024;
+const FEW_REPLICAS_EPOCHS: usize = 256;
+
+/// Whether a run that is alone is small enough for a block per network.
+#[must_use]
+pub(crate) fn has_few_replicas(config: &TrainConfig) -> bool {
+    fits_few_replicas(config)
+        && config.run.num_envs <= MOST_REPLICAS_ALONE
+        && (!is_normed(config) || takes_norms(config))
+}
+
+/// Whether the policy has layer norm.
+fn is_normed(config: &TrainConfig) -> bool {
+    config.policies[0].config.layer_norm
+}
+
+/// Whether a block per network takes layer norm: one for both has neither registers nor shared memory for it, and with
+/// several tiles a minibatch many blocks are faster.
+fn takes_norms(config: &TrainConfig) -> bool {
+    spreads(config, 1, 2) && largest_minibatch(config, 0) <= TILE_ROWS
+}
+
+/// Whether runs like this one can share launches.
+#[must_use]
+pub(crate) fn shares_launches(config: &TrainConfig) -> bool {
+    fits_few_replicas(config)
+        && !is_normed(config)
+        && n_updates(config, 0) <= most_updates_of_fleets(config)
+}
+
+/// Whether a run is small enough for the kernel for few replicas, alone or in a fleet.
+fn fits_few_replicas(config: &TrainConfig) -> bool {
+    let (run, hidden) = (&config.run, hidden(&config.policies[0].config));
+    let MinibatchSchedule { epochs, minibatches, .. } = passes(config, 0);
+    hidden <= 64
+        && epochs <= FEW_REPLICAS_EPOCHS
+        && epochs * minibatches <= FEW_REPLICAS_UPDATES
+        && run.start != Start::Pool
+        && config.world.is_alone()
+        // Its kernel goes through all epochs.
+        && !may_end_early(&config.policies[0])
+        && run.num_envs <= MOST_REPLICAS_OF_A_RUN
+        && run.num_envs * run.num_steps / minibatches <= FEW_REPLICAS_MINIBATCH
 }
 
 #[cfg(test)]
@@ -219,5 +350,79 @@ mod tests {
         assert_eq!(bytes("hidden = [128, 128]\nlayer_norm = true", 16), 48_128);
         assert_eq!(bytes("hidden = [64, 64]", 4), 13_312);
         assert_eq!(bytes("hidden = [32, 32]", 4), 4_896);
+    }
+
+    fn config(keys: &str) -> TrainConfig {
+        config_of("cartpole", keys)
+    }
+
+    fn config_of(env: &str, keys: &str) -> TrainConfig {
+        let table = format!("env_id = \"{env}\"\nnum_envs = 4\nnum_steps = 128\n{keys}").parse();
+        TrainConfig::resolve(&table.unwrap(), &warp_envs::registry()).unwrap()
+    }
+
+    #[test]
+    fn runs_of_few_replicas_have_their_kernel() {
+        let has = |keys: &str| (has_few_replicas(&config(keys)), shares_launches(&config(keys)));
+        assert_eq!(has(""), (true, true));
+        assert_eq!(has("num_minibatches = 1\nupdate_epochs = 256"), (true, true));
+        assert_eq!(has("num_minibatches = 1\nupdate_epochs = 257"), (false, false), "orders");
+        assert_eq!(has("num_minibatches = 8\nupdate_epochs = 128"), (true, false), "sums");
+        assert_eq!(has("num_minibatches = 8\nupdate_epochs = 129"), (false, false), "moments");
+        assert_eq!(has("hidden = [128, 128]"), (false, false));
+        assert_eq!(has("target_kl = 0.01"), (false, false));
+    }
+
+    /// Of 16 inputs, frozen_lake's cells, tiles leave room for fewer of the sums that minibatches need.
+    #[test]
+    fn fleets_with_many_inputs_have_fewer_minibatches() {
+        let shares = |keys: &str| {
+            shares_launches(&config_of("frozen_lake", &format!("num_minibatches = 25\n{keys}")))
+        };
+        assert!(shares("update_epochs = 10") && !shares("update_epochs = 11"));
+        assert!(shares("update_epochs = 11\nshared_trunk = true"));
+        assert!(shares("update_epochs = 11\nhidden = [32, 32]"));
+    }
+
+    #[test]
+    fn layer_norm_takes_a_block_per_network_and_one_tile() {
+        let has = |keys: &str| {
+            let config = config(&format!("layer_norm = true\n{keys}"));
+            assert!(!shares_launches(&config));
+            has_few_replicas(&config)
+        };
+        assert!(has("num_minibatches = 4") && has("hidden = [32, 32]\nnum_minibatches = 4"));
+        assert!(!has("num_minibatches = 3"), "171 samples are two tiles");
+        assert!(!has("num_minibatches = 4\nshared_trunk = true"));
+    }
+
+    fn fits_with(keys: &str) -> bool {
+        let keys = format!("env_id = \"tag_gridworld\"\n{keys}").parse().unwrap();
+        fits(&TrainConfig::resolve(&keys, &warp_envs::registry()).unwrap())
+    }
+
+    /// A policy per agent: networks of 128 take 45 KB each.
+    #[test]
+    fn networks_of_all_policies_share_a_block() {
+        let policies = |n: usize, hidden: usize| {
+            let of_tagger = |i: usize| format!("[policy.tagger{i}]\ngroups = [\"tagger[{i}]\"]\n");
+            let taggers: String = (0..n - 1).map(of_tagger).collect();
+            format!(
+                "norm_obs = false\nhidden = [{hidden}, {hidden}]\n[env]\nnum_taggers = {}\n{taggers}\
+                 [policy.runner]\ngroups = [\"runner\"]\n",
+                n - 1
+            )
+        };
+        assert!(fits_with(&policies(2, 128)) && fits_with(&policies(4, 128)));
+        assert!(!fits_with(&policies(5, 128)));
+        assert!(fits_with(&policies(7, 64)));
+    }
+
+    /// Five agents of tag, and sixteen policies of an agent each, whose rows fill up tiles of four.
+    #[test]
+    fn rows_have_places_in_a_word() {
+        assert!(has_places(8 * 4, 21));
+        assert!(has_places(16 * 4 * 4, 23));
+        assert!(!has_places(16 * 4 * 4, 24));
     }
 }

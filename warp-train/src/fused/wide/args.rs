@@ -212,6 +212,17 @@ kernel_args! {
     }
 }
 
+// shards.cu
+kernel_args! {
+    pub(super) struct CountShardsArgs {
+        settings: &[WideSettings], state: &mut [WideState], order: &[u32], rows: u32, n: &mut [u32],
+    }
+    pub(super) struct ShuffleShardsArgs {
+        settings: &[WideSettings], state: &[WideState], epoch: u32, shuffles: u32, ns: &[u32],
+        order: &[u32], shuffled: &mut [u32],
+    }
+}
+
 // spread.cu
 kernel_args! {
     pub(super) struct SpreadArgs {
@@ -311,9 +322,19 @@ kernel_args! {
     }
 }
 
+/// `values` as an initialiser in C.
+pub(super) fn list<T: ToString>(values: impl Iterator<Item = T>) -> String {
+    format!("{{{}}}", values.map(|v| v.to_string()).collect::<Vec<_>>().join(", "))
+}
+
 /// The C code of those of layers/norm.cu.
 pub(super) fn norm_declarations() -> String {
     declare(&[NormArgs::ARGS, NormInputsArgs::ARGS, NormWeightsArgs::ARGS])
+}
+
+/// The C code of those of shards.cu.
+pub(super) fn shard_declarations() -> String {
+    declare(&[CountShardsArgs::ARGS, ShuffleShardsArgs::ARGS])
 }
 
 /// The C code of those of spread.cu.

@@ -1,11 +1,11 @@
 //! What a policy of the wide path keeps on the device: parameters, a rollout, and room to learn.
 
-use super::layers::Product;
+use super::lanes;
 use super::network::{Tower, WideNetwork};
-use super::network_path::NetworkPath;
+use super::network_path::{NetworkPath, Product};
 use super::shared::{SUMS, WideSettings, WideState};
 use super::tensor::shape::{MOST_A_PROCESSOR, TILE_ROWS, TensorShape};
-use super::text::{self, truncation_slots};
+use super::text::truncation_slots;
 use super::tiled::shape::{BLOCK_ROWS, TiledShape};
 use crate::algorithm::PolicyPlan;
 use crate::config::TrainConfig;
@@ -269,7 +269,7 @@ pub(super) fn moment_words(plan: &PolicyPlan) -> usize {
 fn loss_blocks(device: &Device, plan: &PolicyPlan, sizes: &Sizes, shapes: &[TensorShape]) -> usize {
     let at_a_time = shapes.iter().map(TensorShape::blocks).max().unwrap_or(1);
     let at_a_time = at_a_time * device.info().n_multiprocessors as usize;
-    let of_chunk = (sizes.chunk * text::lanes(plan)).div_ceil(256);
+    let of_chunk = (sizes.chunk * lanes::lanes(plan)).div_ceil(256);
     at_a_time.max(of_chunk).max(sizes.copies) * sizes.chunks()
 }
 

@@ -99,14 +99,14 @@ impl TiledWeightsKernels {
 /// How a network runs layer by layer.
 #[derive(Debug)]
 pub(super) struct ByLayer {
-    pub(super) product: super::layers::Product,
+    pub(super) product: super::network_path::Product,
     pub(super) kernels: LayerKernels,
 }
 
 /// Whole networks in fp32.
 #[derive(Debug)]
 pub(super) struct FusedTowers {
-    pub(super) shape: super::whole_fp32::FusedShape,
+    pub(super) shape: super::whole_fp32::shape::FusedShape,
     pub(super) acts: FusedActKernels,
     pub(super) learns: FusedLearnKernels,
 }

@@ -12,7 +12,9 @@ mod arrays;
 mod gradients;
 mod iteration_results;
 mod kernels;
+mod lanes;
 mod layers;
+mod machine;
 mod network;
 mod network_path;
 mod normalise;
@@ -27,6 +29,7 @@ mod spread;
 mod tensor;
 mod text;
 mod tiled;
+mod units;
 mod update;
 mod wgmma;
 mod whole_fp32;
@@ -39,9 +42,10 @@ use crate::model::LearnerState;
 use iteration_results::{IterationResult, IterationResults};
 use warp_func::cuda::{CudaVecEnv, Device, DeviceEnvs, Graph, Kernels, fork_join};
 
-pub use network_path::sources;
-pub(super) use network_path::{Machine, NetworkBackend, WideText};
+pub(super) use machine::Machine;
 pub(super) use policy::WidePolicy;
+pub use units::sources;
+pub(super) use units::{NetworkBackend, WideText};
 
 /// Policies on a GPU; see the module.
 #[derive(Debug)]

@@ -35,6 +35,27 @@ pub(super) enum Role {
     Critic,
 }
 
+/// What a kernel that acts is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    Act = 0,
+    LastValues = 1,
+    CutValues = 2,
+    /// Values of all steps, by towers that did not act.
+    Values = 3,
+}
+
+impl Stage {
+    /// Whether a tower takes part.
+    pub(super) fn has(self, role: Role) -> bool {
+        match self {
+            Self::Act => role != Role::Critic,
+            Self::LastValues | Self::CutValues => role != Role::Actor,
+            Self::Values => role == Role::Critic,
+        }
+    }
+}
+
 /// Hidden layers and the output layer above them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Tower {

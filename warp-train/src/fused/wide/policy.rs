@@ -8,10 +8,10 @@ use super::kernels::{
     ByLayer, FewKernels, FusedActKernels, FusedLearnKernels, FusedTowers, GeneralKernels,
     LayerKernels, LossKernels, NormKernels, TensorRolloutKernels, UpdateKernels,
 };
+use super::layers::few::acts_few;
 use super::layers::norm::Norms;
-use super::layers::{Product, acts_few};
 use super::network::WideNetwork;
-use super::network_path::{NetworkPath, WideText};
+use super::network_path::{NetworkPath, Product};
 use super::normalise::WideNormaliser;
 use super::ranks::{Sent, WideRanks};
 use super::selection::WideGoals;
@@ -23,6 +23,7 @@ use super::tensor::{TensorTower, tensor_towers};
 use super::text;
 use super::tiled::TiledNetwork;
 use super::tiled::rollout::TiledRollout;
+use super::units::WideText;
 use crate::algorithm::{AgentRange, OnPolicyAlgorithm, PolicyPlan};
 use crate::config::TrainConfig;
 use crate::engine::collectives::RankConnector;

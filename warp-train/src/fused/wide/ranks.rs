@@ -4,8 +4,7 @@
 use super::args::{ReduceRanksArgs, SumCopiesArgs};
 use super::arrays::{LOSS_WORDS, SUM_BLOCKS};
 use super::policy::WidePolicy;
-use super::shared::{SUMS, WideMoments};
-use super::spread::SPREAD_WORDS;
+use super::shared::{MOST_BESIDE, SPREAD_WORDS, SUMS, WideMoments};
 use crate::config::Shards;
 use crate::engine::collectives::{self, AllGather, Gathered, PAIRS, RankConnector, Room};
 use crate::error::Result;
@@ -13,22 +12,6 @@ use crate::world::World;
 use warp_core::DType::{F32, U32};
 use warp_data::cuda::DeviceArray;
 use warp_func::cuda::{DeviceStruct, Function, KernelArgs, Launch, Module, programmatic_launch};
-
-/// Policies that may wait for other ranks inside kernels at a time, a block on every multiprocessor each: it has room for
-/// so many, as long as nothing else begins early beside a kernel that waits.
-const MOST_BESIDE: usize = 3;
-
-/// What the unit of all networks has beside them where several ranks learn.
-pub(super) fn text(world: &World) -> String {
-    match world.is_alone() {
-        true => String::new(),
-        false => {
-            let sizes =
-                format!("#define REDUCED_PAIRS {PAIRS}u\n#define REDUCED_BESIDE {MOST_BESIDE}\n");
-            [&*collectives::text(), &sizes, include_str!("reduce_ranks.cu")].concat()
-        }
-    }
-}
 
 /// A policy's way to the other ranks, and what it receives from them: arrays as long as this rank's own for each.
 #[derive(Debug)]

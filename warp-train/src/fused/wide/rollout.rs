@@ -6,35 +6,14 @@ use super::args::{
     TensorRolloutArgs, WideDone, WideSeen, WideStep,
 };
 use super::kernels::TensorRolloutKernels;
-use super::network::Role;
+use super::lanes;
+use super::network::Stage;
 use super::policy::{Rows, WidePolicy};
 use super::tensor::TensorTower;
-use super::text;
 use crate::error::Result;
 use warp_data::cuda::DeviceArray;
 use warp_func::VecEnv;
 use warp_func::cuda::{CudaVecEnv, DeviceEnvs, KernelArgs, Launch, fork_join, programmatic_launch};
-
-/// What a kernel that acts is to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stage {
-    Act = 0,
-    LastValues = 1,
-    CutValues = 2,
-    /// Values of all steps, by towers that did not act.
-    Values = 3,
-}
-
-impl Stage {
-    /// Whether a tower takes part.
-    pub(super) fn has(self, role: Role) -> bool {
-        match self {
-            Self::Act => role != Role::Critic,
-            Self::LastValues | Self::CutValues => role != Role::Actor,
-            Self::Values => role == Role::Critic,
-        }
-    }
-}
 
 impl WidePolicy {
     /// Takes what is seen now into the moments of observations.
@@ -101,7 +80,7 @@ impl WidePolicy {
     pub(super) fn decide(&self, step: WideStep<'_>, first: usize, rows: usize) -> Result<()> {
         let outs = &self.arrays.outs;
         let args = ActArgs { step, outs, first: first as u32, part: rows as u32 };
-        let launch = Launch::over(rows * text::lanes_that_act(&self.plan), 128);
+        let launch = Launch::over(rows * lanes::lanes_that_act(&self.plan), 128);
         Ok(self.kernels.act.launch(&launch, &[args.arg()])?)
     }
 

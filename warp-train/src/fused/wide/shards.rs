@@ -2,39 +2,23 @@
 //! shards, minibatches have the samples that they would have with a GPU for each. Host side of `shards.cu`, of
 //! `minibatches.cu` and of the sums in `update.cu`.
 
-use super::args::{AdvantagesArgs, ShuffleArgs, ShuffledAdvantagesArgs};
+use super::args::{
+    AdvantagesArgs, CountShardsArgs, ShuffleArgs, ShuffleShardsArgs, ShuffledAdvantagesArgs,
+};
 use super::arrays::{Arrays, SUM_BLOCKS};
 use super::policy::WidePolicy;
+#[cfg(test)]
 use super::shared::{WideSettings, WideState};
 use super::update::{ONE_BLOCK, sum_blocks};
 use crate::algorithm::MinibatchSchedule;
 use crate::error::Result;
 use warp_data::cuda::DeviceArray;
-use warp_func::cuda::{Function, KernelArgs, Launch, Module, declare};
-use warp_func::kernel_args;
+use warp_func::cuda::{Function, KernelArgs, Launch, Module};
 
 /// Samples that a thread of `wide_shuffle` permutes.
 const PERMUTED: usize = 8;
 /// Minibatches whose sums of advantages a block has room for: with them it takes 57 of the 64 KB that any GPU has.
 const SUMMED_AT_ONCE: usize = 12;
-
-kernel_args! {
-    struct CountShardsArgs {
-        settings: &[WideSettings], state: &mut [WideState], order: &[u32], rows: u32, n: &mut [u32],
-    }
-    struct ShuffleShardsArgs {
-        settings: &[WideSettings], state: &[WideState], epoch: u32, shuffles: u32, ns: &[u32],
-        order: &[u32], shuffled: &mut [u32],
-    }
-}
-
-/// What the unit of all networks has beside them for so many shards here.
-pub(super) fn text(shards: usize) -> String {
-    if shards == 1 {
-        return String::new();
-    }
-    declare(&[CountShardsArgs::ARGS, ShuffleShardsArgs::ARGS]) + include_str!("shards.cu")
-}
 
 /// The kernels.
 #[derive(Debug)]
@@ -120,12 +104,14 @@ impl WidePolicy {
 mod tests {
     use super::*;
     use crate::fused::sharded::{Given, Program};
+    use crate::fused::wide::args::shard_declarations;
     use crate::fused::wide::text::{CELLS, MINIBATCHES};
     use warp_core::device_struct::DeviceStruct;
+    use warp_func::cuda::declare;
 
     fn program(of: &Given) -> Option<Program> {
         let own = [WideSettings::STRUCT, WideState::STRUCT, ShuffleArgs::ARGS];
-        let sharded = declare(&[CountShardsArgs::ARGS, ShuffleShardsArgs::ARGS]);
+        let sharded = shard_declarations();
         let shards = include_str!("shards.cu");
         let kernels = [&declare(&own), CELLS, MINIBATCHES, &sharded, shards].concat();
         let texts =

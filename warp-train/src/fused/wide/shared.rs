@@ -87,3 +87,10 @@ pub(super) const OF_ADVANTAGES: usize = 7;
 pub(super) const FAULT_OUTPUT: u32 = 1;
 /// A gradient that is not finite.
 pub(super) const FAULT_GRADIENT: u32 = 2;
+/// Blocks of spread.cu for each of the three directions.
+pub(super) const SPREAD_BLOCKS: usize = 256;
+/// Words of what they find.
+pub(super) const SPREAD_WORDS: usize = 2 * 3 * SPREAD_BLOCKS;
+/// Policies that may wait for other ranks inside kernels at a time, a block on every multiprocessor each: it has room for
+/// so many, as long as nothing else begins early beside a kernel that waits.
+pub(super) const MOST_BESIDE: usize = 3;

@@ -1,28 +1,14 @@
 //! How far the actions of a rollout differ: metrics that no other kernel needs, in a unit of their own. Host side of
 //! `spread.cu`.
 
-use super::args::{SpreadArgs, SpreadMeansArgs, spread_declarations};
+use super::args::{SpreadArgs, SpreadMeansArgs};
 use super::kernels::SpreadKernels;
 use super::policy::WidePolicy;
-use super::text::with_samplers;
+use super::shared::{SPREAD_BLOCKS, SPREAD_WORDS};
 use crate::error::Result;
 use warp_core::DType::U32;
 use warp_data::cuda::{Device, DeviceArray};
-use warp_func::cuda::{KernelArgs, Launch, Module, Source};
-
-/// Blocks for each of the three directions.
-pub(super) const SPREAD_BLOCKS: usize = 256;
-
-pub(super) const TEXT: &str = include_str!("spread.cu");
-
-/// The unit, behind the constants of a policy and what all units begin with.
-pub(super) fn source(begin: String) -> Source {
-    let blocks = format!("#define WIDE_SPREAD_BLOCKS {SPREAD_BLOCKS}u\n");
-    with_samplers("wide_spread.cu", begin + &spread_declarations() + &blocks + TEXT)
-}
-
-/// Words of what they find.
-pub(super) const SPREAD_WORDS: usize = 2 * 3 * SPREAD_BLOCKS;
+use warp_func::cuda::{KernelArgs, Launch, Module};
 
 /// The kernels, and what their blocks found.
 #[derive(Debug)]

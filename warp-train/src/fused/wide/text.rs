@@ -1,18 +1,17 @@
 //! The CUDA code of the wide path, made for one policy by constants.
 
-use super::args::declarations;
-use super::layers::{self, Product};
-use super::network::WideNetwork;
-use super::network_path::NetworkPath;
-use super::ranks;
-use super::rollout::Stage;
-use super::shards;
-use super::spread;
+use super::args::{declarations, list, norm_declarations, shard_declarations, spread_declarations};
+use super::lanes::{lanes, size_of_many_heads};
+use super::layers::few;
+use super::network::{Stage, WideNetwork};
+use super::network_path::{NetworkPath, Product};
+use super::shared::{MOST_BESIDE, SPREAD_BLOCKS};
 use super::tensor::shape::TensorShape;
 use super::tiled::shape::TiledShape;
 use super::wgmma::products;
-use crate::algorithm::{PolicyPlan, Rollouts};
+use crate::algorithm::Rollouts;
 use crate::config::TrainConfig;
+use crate::engine::collectives::{self, PAIRS};
 use crate::engine::rollout::GroupRows;
 use crate::fused::halves;
 use crate::fused::objective;
@@ -20,6 +19,7 @@ use crate::fused::policy_number::PolicyNumber;
 use crate::loss::Part;
 use crate::model::Activation;
 use crate::optimiser::UpdateRule;
+use crate::world::World;
 use std::fmt::Write;
 use warp_core::{EnvSpec, LimitEnds};
 use warp_func::cuda::{EnvKernels, NEXT_KERNEL, Source};
@@ -47,12 +47,14 @@ pub(super) const CELLS: &str = include_str!("cells.cu");
 const UPDATE: [&str; 3] = [include_str!("copies.cu"), MINIBATCHES, include_str!("update.cu")];
 /// Which samples a minibatch has.
 pub(super) const MINIBATCHES: &str = include_str!("minibatches.cu");
+const SPREAD: &str = include_str!("spread.cu");
 /// Losses of outputs that layers one by one have left in memory.
 const LOSSES: &str = include_str!("losses.cu");
 const LAYER_LOSSES: &str = include_str!("layers/losses.cu");
 const PRODUCTS: [&str; 2] =
     [include_str!("layers/product_single.cu"), include_str!("layers/product_half.cu")];
 const OPERAND: &str = include_str!("layers/operand.cu");
+const LAYER_NORM: &str = include_str!("layers/norm.cu");
 const GEMM: &str = include_str!("layers/gemm.cu");
 const ACT_FEW: &str = include_str!("layers/act_few.cu");
 const FUSED: &str = include_str!("whole_fp32/tower.cu");
@@ -172,7 +174,7 @@ pub(super) fn general(
         _ => 0,
     };
     let rows = format!("{rows}\n#define P_KNOWN {known}\n#define P_KEPT {kept}\n");
-    let others = ranks::text(&config.world) + &shards::text(config.shards().here);
+    let others = of_ranks(&config.world) + &of_shards(config.shards().here);
     let losses = if has_exact_losses(path) { [LOSSES, LAYER_LOSSES] } else { [""; 2] }.concat();
     let update = [&*rows, &UPDATE.join("\n"), &losses, &others].concat();
     let (mut text, mut learns) = (rows.clone() + &GENERAL.join("\n"), None);
@@ -185,7 +187,7 @@ pub(super) fn general(
             let _ = writeln!(text, "\n#define P_HALF {}", u8::from(half));
             text += &[OPERAND, PRODUCTS[usize::from(half)], GEMM].join("\n");
             if network.has_norms() {
-                text += &layers::norm::text();
+                text += &(norm_declarations() + LAYER_NORM);
             }
         }
         NetworkPath::Fused(shape) => {
@@ -200,13 +202,39 @@ pub(super) fn general(
         }
         NetworkPath::Tensor(_) | NetworkPath::Foreign => {}
     }
-    if layers::acts_few(network, path) {
-        text += &layers::constants(network);
+    if few::acts_few(network, path) {
+        text += &few::constants(network);
         text += ACT_FEW;
     }
-    let spread = spread::source(constants(config, number, network) + STATE);
+    let spread = spread(constants(config, number, network) + STATE);
     let general = [with_samplers("wide.cu", text), with_samplers("wide_update.cu", update)];
     general.into_iter().chain(learns).chain([spread]).collect()
+}
+
+/// What the unit of all networks has beside them where several ranks learn.
+fn of_ranks(world: &World) -> String {
+    match world.is_alone() {
+        true => String::new(),
+        false => {
+            let sizes =
+                format!("#define REDUCED_PAIRS {PAIRS}u\n#define REDUCED_BESIDE {MOST_BESIDE}\n");
+            [&*collectives::text(), &sizes, include_str!("reduce_ranks.cu")].concat()
+        }
+    }
+}
+
+/// What the unit of all networks has beside them for so many shards here.
+fn of_shards(shards: usize) -> String {
+    if shards == 1 {
+        return String::new();
+    }
+    shard_declarations() + include_str!("shards.cu")
+}
+
+/// The unit for how far actions differ, behind the constants of a policy and what all units begin with.
+fn spread(begin: String) -> Source {
+    let blocks = format!("#define WIDE_SPREAD_BLOCKS {SPREAD_BLOCKS}u\n");
+    with_samplers("wide_spread.cu", begin + &spread_declarations() + &blocks + SPREAD)
 }
 
 /// Whether losses are computed from outputs in memory in the unit for updates, with the processor's rounding.
@@ -327,32 +355,6 @@ fn layers(
     text + &[&products(&TiledShape::PRODUCTS), HOPPER, &places, TILED].join("\n")
 }
 
-/// Heads of a row that one lane takes by itself, at most.
-const MOST_HEADS_OF_A_LANE: usize = 4;
-/// Choices that a lane keeps in registers, at most.
-const MOST_CHOICES_OF_A_LANE: usize = 32;
-
-/// How many lanes of a warp share a sample's heads where its loss is computed by itself: one, unless heads are many.
-pub(super) fn lanes(plan: &PolicyPlan) -> usize {
-    match plan.layout.head_sizes().len() {
-        0..=MOST_HEADS_OF_A_LANE => 1,
-        heads => heads.next_power_of_two().min(32),
-    }
-}
-
-/// How many lanes of a warp share a row's heads where it acts on outputs in memory.
-pub(super) fn lanes_that_act(plan: &PolicyPlan) -> usize {
-    if size_of_many_heads(plan.layout.head_sizes()) > 0 { 32 } else { 1 }
-}
-
-/// The choices of each head where lanes share heads that are alike, and a lane's fit into registers; else 0.
-pub(super) fn size_of_many_heads(sizes: &[usize]) -> usize {
-    let Some(size) = sizes.first() else { return 0 };
-    let are_alike = sizes.len() > MOST_HEADS_OF_A_LANE && sizes.iter().all(|n| n == size);
-    let of_lane = size * sizes.len().div_ceil(32);
-    if are_alike && of_lane <= MOST_CHOICES_OF_A_LANE { *size } else { 0 }
-}
-
 fn is_tanh(config: &TrainConfig, number: PolicyNumber) -> bool {
     config.policies[number.index].config.activation == Activation::Tanh
 }
@@ -427,10 +429,6 @@ fn constants(config: &TrainConfig, number: PolicyNumber, network: &WideNetwork) 
     format!("#define BF16 {bf16}\n#include \"halves.cuh\"\n{text}")
 }
 
-pub(super) fn list<T: ToString>(values: impl Iterator<Item = T>) -> String {
-    format!("{{{}}}", values.map(|v| v.to_string()).collect::<Vec<_>>().join(", "))
-}
-
 fn bits(value: f32) -> String {
     format!("0x{:08x}u", value.to_bits())
 }
@@ -451,8 +449,8 @@ mod tests {
         let others = [
             GEMM,
             LAYER_LOSSES,
-            layers::norm::TEXT,
-            spread::TEXT,
+            LAYER_NORM,
+            SPREAD,
             ACT_FEW,
             FUSED,
             FUSED_ACT,

@@ -6,9 +6,9 @@ use super::args::{
     WideSamples,
 };
 use super::arrays::{LOSS_WORDS, SUM_BLOCKS};
+use super::lanes;
 use super::policy::{Rows, WidePolicy};
 use super::shared::{FAULT_GRADIENT, FAULT_OUTPUT, OF_ADVANTAGES, SUMS, WideSettings, WideState};
-use super::text;
 use crate::algorithm::{PolicyFigures, PolicyMetrics};
 use crate::engine::Progress;
 use crate::error::PolicyError;
@@ -252,7 +252,7 @@ impl WidePolicy {
         let launch = Launch::over(rows * self.network.observation_width(), 256);
         self.update.gather.launch(&launch, &[args.arg()])?;
         self.layers(&Rows { x: &a.gathered, at: 0, sampled: true, first, rows })?;
-        let launch = Launch::over(rows * text::lanes(&self.plan), 256);
+        let launch = Launch::over(rows * lanes::lanes(&self.plan), 256);
         self.loss_kernels()?.losses.launch(&launch, &[losses.arg()])?;
         match &self.foreign {
             Some(foreign) => foreign.borrow_mut().backward(&a.outs, &a.partial, first > 0)?,

@@ -8,6 +8,7 @@
 
 use super::cuda_off_policy;
 use super::cuda_report::Reporter;
+use super::wave::{Wave, ended};
 use crate::algorithm::{PolicyPlan, Precision};
 use crate::config::TrainConfig;
 use crate::error::{Error, Result};
@@ -16,7 +17,6 @@ use crate::fused::small::{
     FewReplicasLearner, FewReplicasRoom, PackedRuns, Runs, common, runs_on, shares_launches,
     unsupported,
 };
-use crate::model::LearnerState;
 use crate::run::begin;
 use crate::run::fleet::plan::settings;
 use crate::run::fleet::{FleetEvent, FleetLearner, FleetRun, ThreadFleet, Watch};
@@ -169,11 +169,6 @@ fn not_on_gpu() -> Error {
     Error::Invalid("the fleet is on a GPU, the environments are not".into())
 }
 
-/// What a thread that panicked came to.
-pub(super) fn ended<T>(_: Box<dyn Any + Send>) -> Result<T> {
-    Err(Error::Invalid("a thread of the fleet ended early".into()))
-}
-
 /// Numbers of a run's rollout and activations beside which others have room: 256 MiB.
 const SMALL_RUN: usize = 1 << 26;
 
@@ -261,16 +256,6 @@ impl<'a> CudaFleet<'a> {
         };
         (1..n).map(stream).collect()
     }
-}
-
-/// Runs that the device trains side by side, in the order of their numbers.
-pub(super) struct Wave<'r> {
-    pub(super) runs: &'r [FleetRun],
-    /// The first run's place in the launch.
-    first: usize,
-    pub(super) states: Vec<LearnerState>,
-    /// Until the device has taken them on.
-    packed: Option<PackedRuns>,
 }
 
 impl CudaFleet<'_> {

@@ -1,6 +1,6 @@
 //! What comes of a GPU's launches of a fleet: how its runs go on, and how they end.
 
-use super::cuda::{Wave, ended};
+use super::wave::{Wave, ended};
 use crate::config::TrainConfig;
 use crate::config::trained_groups;
 use crate::engine::{Iterated, StepRates};

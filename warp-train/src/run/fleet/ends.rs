@@ -5,7 +5,7 @@
 //! which gives the same bytes.
 
 use super::summary::RunSummary;
-use super::weights;
+use super::weight_files;
 use super::{Listed, records};
 use crate::digest::digest;
 use crate::error::{Error, Result};
@@ -113,7 +113,7 @@ impl EndsFile {
         let n_records = records::count(fleet)?;
         let counts = |ending: &Ending| {
             let records = n_records.get(&ending.run).copied().unwrap_or(0);
-            let weights = file::read(&weights::path(fleet, ending.run), file::TENSORS).ok();
+            let weights = file::read(&weight_files::path(fleet, ending.run), file::TENSORS).ok();
             records == ending.n_records
                 && (ending.weights.is_none() || ending.weights == weights.map(|b| digest(&b)))
         };

@@ -9,7 +9,7 @@ use super::record::{FleetRecord, Thinner};
 use super::records::Records;
 use super::standing::Standing;
 use super::summary::{FleetSummary, RunSummary, Work};
-use super::{FleetEvent, FleetRun, Halving, weights};
+use super::{FleetEvent, FleetRun, Halving, weight_files};
 use crate::error::{Error, Result};
 use crate::model::LearnerState;
 use crate::run::checkpoint::encoding::encode;
@@ -392,7 +392,7 @@ impl Fleet {
     fn written(&self, run: usize, weights: Weights) -> Result<Weights> {
         Ok(match (&self.folder, weights) {
             (Some(folder), Weights::Encoded(bytes)) => {
-                Weights::Written(weights::write(folder, run, &bytes)?)
+                Weights::Written(weight_files::write(folder, run, &bytes)?)
             }
             (_, weights) => weights,
         })
@@ -424,7 +424,7 @@ impl Fleet {
             files.into_inner().unwrap_or_else(PoisonError::into_inner);
         let is_complete = ended.len() == self.listed.len();
         // In any order: a line of an ended run counts only if its weights and records are there.
-        weights::sync_beside(&folder, &ended, || {
+        weight_files::sync_beside(&folder, &ended, || {
             ends_file.sync()?;
             records.finish(is_complete)
         })?;

@@ -28,6 +28,9 @@ mod standing;
 mod stored;
 mod summary;
 mod threads;
+#[cfg(feature = "cuda")]
+mod wave;
+mod weight_files;
 mod weights;
 
 pub use broadcast::FleetBroadcast;

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::run::callback::{Callback, End, Flow, unless_enough};
 use crate::run::checkpoint;
 use crate::run::checkpoint::snapshot::Snapshot;
-use crate::run::evaluate::Evaluation;
+use crate::run::evaluation::Evaluation;
 use crate::run::league::{League, Table};
 use crate::run::metrics::IterationMetrics;
 use crate::run::trainer::Trainer;

@@ -1,13 +1,10 @@
 //! The minibatch that gradients are checked on: what the environment really shows and what a policy really does
 //! there, with random advantages and value targets.
 
-use super::formulas::Formula;
-use super::reference::{Margin, Reference};
 use crate::algorithm::PolicyPlan;
 use crate::config::TrainConfig;
 use crate::engine::rollout::{PolicyRollout, Rollout};
 use crate::error::{Error, Result};
-use crate::loss::a2c::A2cConfig;
 use crate::loss::actions::{Actions, pick_rows};
 use crate::model::NamedTensor;
 use crate::network::Policy;
@@ -87,19 +84,6 @@ impl CheckBatch {
             Self::of_rollout(part, weights, options.rows, draw)
         };
         Ok(rollout.policies.iter().enumerate().map(batch).collect())
-    }
-
-    /// The same with what `plan`'s network says at these weights as old values, and advantages that
-    /// are the distance from there to the targets: as where both come from the weights alone.
-    ///
-    /// # Errors
-    /// Weights of another network.
-    pub fn with_own_values(&self, plan: &PolicyPlan) -> Result<Self> {
-        let loss = Formula::A2c(A2cConfig::default());
-        let values = Reference::new(plan, self, &loss, Margin::NONE)?.values();
-        let pairs = self.returns.iter().zip(&values);
-        let advantages = pairs.map(|(target, value)| target - value).collect();
-        Ok(Self { advantages, values, ..self.clone() })
     }
 
     /// The run that is short enough, and still has `rows` rows for each policy: `config`'s own with few replicas and

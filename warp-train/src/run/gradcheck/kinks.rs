@@ -4,8 +4,13 @@
 //! changes the side is seen by computing the row both ways: a fixed distance would either let some cross, since
 //! numbers are rounded relative to their size, or leave out nearly every row of a wide network.
 
-use super::NEAR;
 use super::tower::{Kept, Layer, Tower};
+
+/// Rows nearer than this to a point at which the loss has no derivative are left out ..
+pub(super) const NEAR: f64 = 1e-4;
+/// .. and, by the distance of its clipped quantities, than this in half precision, which may take them for rows
+/// beyond it. Relus are left to [`RoundedTower`].
+pub(super) const HALF_NEAR: f64 = 5e-3;
 
 /// What operands of products are rounded to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -20,6 +20,7 @@ mod tower;
 
 pub use batch::{CheckBatch, CheckOptions};
 pub use formulas::Formula;
+pub use reference::Rows;
 pub use replay::compare_replay;
 #[cfg(feature = "cuda")]
 pub use replay::compare_replay_on;
@@ -35,7 +36,7 @@ use crate::model::{NamedTensor, PolicyTensors, from_moments};
 use crate::network::{Policy, StepSizes};
 use crate::run::learner::Learner;
 use crate::run::learner::PolicyLearner;
-use kinks::Rounding;
+use kinks::{HALF_NEAR, NEAR, Rounding};
 use reference::{Margin, Reference};
 use serde::Serialize;
 
@@ -52,11 +53,6 @@ pub const BFLOAT_BOUND: f64 = 4.0 * HALF_BOUND;
 const COARSER: f64 = 8.0;
 /// The same where all operands are bf16 (`precision = "bf16"`).
 pub const BF16_BOUND: f64 = COARSER * HALF_BOUND;
-/// Rows nearer than this to a point at which the loss has no derivative are left out ..
-const NEAR: f64 = 1e-4;
-/// .. and, by the distance of its clipped quantities, than this in half precision, which may take them for rows
-/// beyond it. Relus are left to `kinks`.
-const HALF_NEAR: f64 = 5e-3;
 /// A tensor whose gradient is smaller than this part of the largest one is measured against that:
 /// what is left of it is rounding.
 const FLOOR: f64 = 1e-3;
@@ -154,17 +150,6 @@ pub struct Comparison {
     /// The rows that it was taken over.
     #[serde(flatten)]
     pub rows: Rows,
-}
-
-/// Rows of a minibatch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Rows {
-    /// Those that gradients are compared on.
-    #[serde(rename = "rows")]
-    pub compared: usize,
-    /// Those that are left out, being too near a point at which the loss has no derivative.
-    #[serde(rename = "rows_left_out")]
-    pub left_out: usize,
 }
 
 impl Comparison {

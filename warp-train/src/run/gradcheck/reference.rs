@@ -3,7 +3,6 @@
 //! A perturbed parameter changes one unit of its layer, so only what comes after that unit is
 //! recomputed; the rest is kept for every row.
 
-use super::Rows;
 use super::batch::CheckBatch;
 use super::formulas::{Formula, Row, RowLoss, row_loss};
 use super::kinks::{RoundedTower, Rounding};
@@ -11,8 +10,10 @@ use super::tower::{Kept, Layer, Norm, Tower};
 use crate::algorithm::PolicyPlan;
 use crate::error::{Error, Result};
 use crate::loss::Minibatch;
+use crate::loss::a2c::A2cConfig;
 use crate::model::{Activation, NamedTensor};
 use crate::run::parallel::each;
+use serde::Serialize;
 use warp_func::thread_pool::cores;
 
 /// How far a parameter is moved, either way.
@@ -39,6 +40,17 @@ pub(super) struct Margin {
 impl Margin {
     /// Every row counts.
     pub(super) const NONE: Self = Self { of_loss: 0.0, of_relu: 0.0, rounding: None };
+}
+
+/// Rows of a minibatch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Rows {
+    /// Those that gradients are compared on.
+    #[serde(rename = "rows")]
+    pub compared: usize,
+    /// Those that are left out, being too near a point at which the loss has no derivative.
+    #[serde(rename = "rows_left_out")]
+    pub left_out: usize,
 }
 
 /// A batch with its policy's network in f64.
@@ -283,6 +295,21 @@ impl<'a> Reference<'a> {
             log_std[i] += shift;
             self.joined(row, 0, &self.kept[0][row].outputs, Some(&log_std)).loss
         })
+    }
+}
+
+impl CheckBatch {
+    /// The same batch with what `plan`'s network says at these weights as old values, and advantages that
+    /// are the distance from there to the targets: as where both come from the weights alone.
+    ///
+    /// # Errors
+    /// Weights of another network.
+    pub fn with_own_values(&self, plan: &PolicyPlan) -> Result<Self> {
+        let loss = Formula::A2c(A2cConfig::default());
+        let values = Reference::new(plan, self, &loss, Margin::NONE)?.values();
+        let pairs = self.returns.iter().zip(&values);
+        let advantages = pairs.map(|(target, value)| target - value).collect();
+        Ok(Self { advantages, values, ..self.clone() })
     }
 }
 

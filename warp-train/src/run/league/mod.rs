@@ -12,19 +12,20 @@
 mod games;
 mod learner;
 mod rating;
+mod referee;
 mod table;
+mod tournament;
 
-pub use games::tournament;
 pub use learner::LeagueLearner;
-pub use table::{Game, LEAGUE, Table};
+pub use table::{Game, LEAGUE, Standing, Table};
+pub use tournament::tournament;
 
 use crate::config::{LeagueConfig, Opponents, TrainConfig};
 use crate::error::{Error, Result};
 use crate::model::LearnerState;
 use crate::run::checkpoint::{Checkpoint, list};
-use games::{Referee, rounded};
 use rating::Met;
-use serde::Serialize;
+use referee::{Referee, rounded};
 use std::collections::BTreeMap;
 use std::path::Path;
 use warp_core::{Draw, Purpose};
@@ -58,15 +59,6 @@ enum Match {
     Latest,
     /// The policy of `side` learns, the other one is its own snapshot number `opponent`.
     Older { side: usize, opponent: usize },
-}
-
-/// The rating of the newest snapshot of a policy.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Standing {
-    /// Its Elo rating.
-    pub elo: f64,
-    /// Its fraction of the points against all snapshots of the other policy.
-    pub win_rate: f64,
 }
 
 impl League {

@@ -27,6 +27,15 @@ pub struct Table {
     pub games: Vec<Game>,
 }
 
+/// The rating of the newest snapshot of a policy.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Standing {
+    /// Its Elo rating.
+    pub elo: f64,
+    /// Its fraction of the points against all snapshots of the other policy.
+    pub win_rate: f64,
+}
+
 /// Some episodes between a snapshot of the one policy and one of the other.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Game {

@@ -1,7 +1,7 @@
 //! Layer norm between hidden layers and their activations, where layers run one by one. Host side of `layers/norm.cu`.
 
 use crate::error::Result;
-use crate::fused::wide::args::{NormArgs, NormInputsArgs, NormWeightsArgs, norm_declarations};
+use crate::fused::wide::args::{NormArgs, NormInputsArgs, NormWeightsArgs};
 use crate::fused::wide::kernels::NormKernels;
 use crate::fused::wide::network::{Layer, WideNetwork};
 use crate::fused::wide::policy::{Rows, WidePolicy};
@@ -9,13 +9,6 @@ use crate::model::LAYER_NORM_EPSILON;
 use warp_core::DType::F32;
 use warp_data::cuda::{Device, DeviceArray};
 use warp_func::cuda::{KernelArgs, Launch};
-
-pub(in super::super) const TEXT: &str = include_str!("norm.cu");
-
-/// The kernels, with their arguments.
-pub(in super::super) fn text() -> String {
-    norm_declarations() + TEXT
-}
 
 /// Rows that a block takes, a warp each.
 const ROWS_OF_BLOCK: usize = 8;

@@ -2,8 +2,8 @@
 //! themselves.
 
 use super::groups::{Groups, MOST_COLUMNS};
+use crate::fused::wide::args::list;
 use crate::fused::wide::network::{Role, Tower};
-use crate::fused::wide::text::list;
 use crate::model::LAYER_NORM_EPSILON;
 use std::fmt::Write;
 

@@ -5,8 +5,8 @@ use super::shape::{BLOCK_COLUMNS, BLOCK_ROWS, NARROW, WIDE, columns_of};
 use super::{Ring, TiledNetwork};
 use crate::error::Result;
 use crate::fused::wide::args::{LossesArgs, TiledLayerArgs, TiledLossesArgs, TiledWeightsArgs};
+use crate::fused::wide::lanes;
 use crate::fused::wide::policy::{Rows, WidePolicy};
-use crate::fused::wide::text;
 use warp_func::cuda::{KernelArgs, Launch};
 
 /// Shared memory through which eight warps write gradients of weights; twin of `U_LINES`.
@@ -29,7 +29,7 @@ impl WidePolicy {
             Some(at_once) => at_once.heads.launch(n, self.enough_blocks()),
             None => {
                 self.tiled_outputs(tiled, &rows, tiles, towers)?;
-                Launch::over(n * text::lanes(&self.plan), 256)
+                Launch::over(n * lanes::lanes(&self.plan), 256)
             }
         };
         let args = TiledLossesArgs { losses, outputs: self.output_layer(tiled, &rows) };

@@ -4,6 +4,7 @@
 //! Activations are stored in half precision, and gradients replace them; a launch processes both networks, but for
 //! values alone.
 
+pub(super) mod clusters;
 mod learn;
 mod norm;
 pub(super) mod rollout;

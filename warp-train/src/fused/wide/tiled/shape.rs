@@ -1,10 +1,10 @@
 //! The sizes of layers on tensor cores one by one, as the kernels in `tiled/` need to know them.
 
-use super::rollout::RolloutClusters;
+use super::clusters::RolloutClusters;
 use crate::algorithm::PolicyPlan;
+use crate::fused::wide::lanes;
+use crate::fused::wide::machine::SharedMemory;
 use crate::fused::wide::network::{Layer, Tower, WideNetwork};
-use crate::fused::wide::text;
-use crate::fused::wide::whole_fp32::SharedMemory;
 use crate::model::LAYER_NORM_EPSILON;
 use std::fmt::Write;
 use std::iter;
@@ -139,7 +139,7 @@ impl TiledShape {
     /// The same with what `plan` decides.
     pub(in super::super) fn of_policy(network: &WideNetwork, plan: &PolicyPlan) -> Option<Self> {
         let shape = Self::new(network)?;
-        let are_many = text::size_of_many_heads(plan.layout.head_sizes()) > 0;
+        let are_many = lanes::size_of_many_heads(plan.layout.head_sizes()) > 0;
         let at_once = are_many.then(|| shape.heads_at_once(network.n_outputs + 1)).flatten();
         Some(Self { at_once, ..shape })
     }

@@ -21,19 +21,19 @@ mod tests;
 mod truth;
 mod value_distribution;
 
-use super::{
-    BOUND, CheckOptions, Comparison, Gradient, HALF_NEAR, Labels, NEAR, Rows, from_moments, pairs,
-};
+use super::kinks::{HALF_NEAR, NEAR};
+use super::{BOUND, CheckOptions, Comparison, Gradient, Labels, Rows, from_moments, pairs};
 use crate::algorithm::{ColumnId, Plan, Planned, PolicyPlan, Schedule, Variant};
 use crate::config::{Sharing, TrainConfig};
 use crate::engine::EngineState;
 use crate::engine::cpu::{CpuEngine, Place};
 use crate::engine::off_policy::planned;
 use crate::error::{Error, Result};
+use crate::loss::row::RowFunction;
 use crate::model::NamedTensor;
 use batch::{Batch, Pool};
 pub(crate) use networks::{Networks, part_of};
-pub(crate) use objective::objectives;
+use objective::Objective;
 use probe::Fed;
 pub(crate) use probe::Probe;
 use truth::Truth;
@@ -176,6 +176,24 @@ fn update(
     };
     let states: Result<Vec<_>> = probes.iter_mut().map(updated).collect();
     Ok((batch, states?))
+}
+
+/// The objectives of a plan, which is known by the row function of its loss.
+pub(crate) fn objectives(plan: &Plan) -> Vec<&'static Objective> {
+    use crate::loss;
+    let known: [(&RowFunction, &'static [Objective]); 6] = [
+        (&loss::dqn::LOSS, &dqn::OBJECTIVES),
+        (&loss::deterministic::CRITIC_LOSS, &deterministic::DDPG),
+        (&loss::deterministic::TWIN_CRITIC_LOSS, &deterministic::TD3),
+        (&loss::value_distribution::TWIN_CRITIC_LOSS, &value_distribution::TD3),
+        (&loss::sac::CRITIC_LOSS, &sac::OBJECTIVES),
+        (&loss::sac_discrete::CRITIC_LOSS, &sac_discrete::OBJECTIVES),
+    ];
+    let uses = |function: &RowFunction| plan.rows.iter().any(|rows| rows.function == function);
+    let found = known.into_iter().find(|(function, _)| uses(function));
+    // A temperature that is given is not learned.
+    let learned = |objective: &&Objective| plan.optimisers.iter().any(|o| o.name == objective.name);
+    found.map_or(Vec::new(), |(_, objectives)| objectives.iter().filter(learned).collect())
 }
 
 fn networks(policy: &PolicyPlan, plan: &Plan, pool: &Pool) -> Networks {

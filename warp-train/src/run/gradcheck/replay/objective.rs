@@ -1,10 +1,7 @@
 //! What optimisers make smaller, as functions of networks and one row, written from the papers.
 
 use super::networks::Networks;
-use super::{deterministic, dqn, sac, sac_discrete, value_distribution};
-use crate::algorithm::Plan;
 use crate::algorithm::PolicyConfig;
-use crate::loss::row::RowFunction;
 
 /// One row of a batch.
 #[derive(Debug, Clone, Default)]
@@ -46,22 +43,4 @@ pub(crate) struct Objective {
     pub(crate) given: fn(&PolicyConfig, &Networks, &Row) -> Vec<f64>,
     /// A row's loss, with what is given.
     pub(crate) loss: fn(&PolicyConfig, &Networks, &Row, &[f64]) -> f64,
-}
-
-/// The objectives of a plan, which is known by the row function of its loss.
-pub(crate) fn objectives(plan: &Plan) -> Vec<&'static Objective> {
-    use crate::loss;
-    let known: [(&RowFunction, &'static [Objective]); 6] = [
-        (&loss::dqn::LOSS, &dqn::OBJECTIVES),
-        (&loss::deterministic::CRITIC_LOSS, &deterministic::DDPG),
-        (&loss::deterministic::TWIN_CRITIC_LOSS, &deterministic::TD3),
-        (&loss::value_distribution::TWIN_CRITIC_LOSS, &value_distribution::TD3),
-        (&loss::sac::CRITIC_LOSS, &sac::OBJECTIVES),
-        (&loss::sac_discrete::CRITIC_LOSS, &sac_discrete::OBJECTIVES),
-    ];
-    let uses = |function: &RowFunction| plan.rows.iter().any(|rows| rows.function == function);
-    let found = known.into_iter().find(|(function, _)| uses(function));
-    // A temperature that is given is not learned.
-    let learned = |objective: &&Objective| plan.optimisers.iter().any(|o| o.name == objective.name);
-    found.map_or(Vec::new(), |(_, objectives)| objectives.iter().filter(learned).collect())
 }
