@@ -306,7 +306,14 @@ impl Gradient {
     }
 }
 
-/// The losses that are checked, with the policy's own coefficients.
+/// Whether a policy's own loss is among those whose formulas gradients are compared with: an algorithm that learns
+/// from rollouts and is not one of this crate's has networks to check, but no formula.
+#[must_use]
+pub fn knows_loss(plan: &PolicyPlan) -> bool {
+    losses(plan).iter().any(|(algorithm, _)| *algorithm == plan.algorithm.name)
+}
+
+/// The losses that are checked, by the names of their algorithms, with the policy's own coefficients.
 fn losses(plan: &PolicyPlan) -> [(&'static str, Formula); 2] {
     let config = &plan.config;
     let (vf_coef, ent_coef) = (config.vf_coef.at(0) as f32, config.ent_coef.at(0) as f32);
