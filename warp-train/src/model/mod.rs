@@ -4,6 +4,7 @@
 //! weights, so that a run begins alike on every backend and device.
 
 mod activation;
+mod half;
 mod init;
 mod moments;
 mod network;
@@ -13,6 +14,7 @@ mod state;
 mod tensors;
 
 pub use activation::Activation;
+pub(crate) use half::Half;
 pub use init::Init;
 pub(crate) use moments::from_moments;
 #[cfg(feature = "burn")]

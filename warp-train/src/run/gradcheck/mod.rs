@@ -31,11 +31,10 @@ use crate::error::{Error, Result};
 use crate::loss::a2c::A2cConfig;
 use crate::loss::ppo::PpoConfig;
 use crate::loss::{LossMetrics, Minibatch};
-use crate::model::{NamedTensor, PolicyTensors, from_moments};
+use crate::model::{Half, NamedTensor, PolicyTensors, from_moments};
 use crate::network::{Policy, StepSizes};
 use crate::run::learner::Learner;
 use crate::run::learner::PolicyLearner;
-use kinks::Rounding;
 use reference::{Margin, Reference};
 use serde::Serialize;
 
@@ -230,12 +229,12 @@ fn compare_beyond(
 fn margin(sources: &[&mut dyn GradientSource]) -> Margin {
     let is_half = sources.iter().any(|source| source.is_half());
     let is_bf16 = sources.iter().any(|source| source.is_half() && source.is_bf16());
-    let rounding = if is_bf16 { Rounding::Bf16 } else { Rounding::Fp16 };
+    let half = if is_bf16 { Half::Bf16 } else { Half::Fp16 };
     Margin {
         // The same for fp16 and bf16: a wider one leaves fewer rows to compare.
         of_loss: if is_half { HALF_NEAR } else { NEAR },
         of_relu: NEAR,
-        rounding: is_half.then_some(rounding),
+        rounding: is_half.then_some(half),
     }
 }
 
