@@ -26,6 +26,8 @@ mod rounded;
 mod schedule;
 mod shards;
 mod state;
+#[cfg(test)]
+pub(crate) mod test_compiler;
 mod text;
 mod tracer;
 
