@@ -62,7 +62,7 @@ impl Error {
         Error::InvalidValue { key: key.into(), value: value.to_string(), reason: reason.into() }
     }
 
-    /// The same error with `prefix` put before the key it names, if it names one.
+    /// This error with `prefix` put before the key it names, if it names one.
     #[must_use]
     pub fn under(mut self, prefix: &str) -> Self {
         match &mut self {

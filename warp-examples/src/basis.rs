@@ -94,7 +94,7 @@ impl Basis {
         Self::Default { env, algorithm, file }
     }
 
-    /// The same, knowing all keys that the configuration has in the end.
+    /// This basis, knowing all keys that the configuration has in the end.
     pub(crate) fn knowing(self, file: Option<&str>, all: &Table, given: [&Table; 2]) -> Self {
         let (Self::General { .. }, Some(file)) = (&self, file) else { return self };
         let mut left = Vec::new();

@@ -41,7 +41,7 @@ pub use trainer::Trainer;
 /// What environments are written against and run by, re-exported so that versions agree.
 pub use {warp_core, warp_func};
 
-/// The same networks without a tensor library, several times faster; the default.
+/// Policies whose networks run without a tensor library, several times faster than burn's; the default.
 pub mod native {
     pub use crate::network::native::{Linear, NamedPolicy, Product};
     pub use crate::run::learner::NativeLearner;

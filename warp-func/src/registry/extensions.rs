@@ -18,7 +18,7 @@ impl Extensions {
         self.0.push(Arc::new(extension));
     }
 
-    /// Those of type `T`.
+    /// The values of type `T`.
     pub(super) fn of<T: Any>(&self) -> impl Iterator<Item = &T> {
         self.0.iter().filter_map(|extension| {
             let any: &dyn Any = &**extension;

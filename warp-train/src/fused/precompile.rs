@@ -63,7 +63,7 @@ pub fn units(config: &TrainConfig, env: &EnvKernels, info: &DeviceInfo) -> Resul
     Ok(units)
 }
 
-/// The same of a fleet, of which `runs` runs like that of `config` share a launch.
+/// All units of a fleet, of which `runs` runs like that of `config` share a launch.
 pub(crate) fn fleet_units(
     config: &TrainConfig,
     env: &EnvKernels,
@@ -79,7 +79,7 @@ fn released(sources: Vec<Source>) -> Vec<Unit> {
     sources.into_iter().map(|source| (source, Build::Release)).collect()
 }
 
-/// The same of programs that are not to fuse operations.
+/// Units of `sources` whose operations are not to be fused.
 pub(super) fn exact(sources: Vec<Source>) -> Vec<Unit> {
     sources.into_iter().map(|source| (source, Build::Parity)).collect()
 }

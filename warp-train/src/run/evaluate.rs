@@ -96,7 +96,7 @@ impl Episode {
     }
 }
 
-/// The same, episode by episode.
+/// What came of each episode of an evaluation.
 ///
 /// # Errors
 /// As [`evaluate`].

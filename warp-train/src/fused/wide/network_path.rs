@@ -171,7 +171,7 @@ impl WideText {
         Ok(Self { network, path, general, towers, rollout })
     }
 
-    /// Those of all policies of `config`, in their order.
+    /// Texts of all policies of `config`, in their order.
     ///
     /// # Errors
     /// As [`WideText::new`].

@@ -98,7 +98,7 @@ pub struct FleetWeights {
 }
 
 impl FleetWeights {
-    /// Those of the fleet in `folder`.
+    /// The weights of the fleet in `folder`.
     ///
     /// # Errors
     /// A file that can't be read.

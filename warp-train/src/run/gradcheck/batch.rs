@@ -89,7 +89,7 @@ impl CheckBatch {
         Ok(rollout.policies.iter().enumerate().map(batch).collect())
     }
 
-    /// The same with what `plan`'s network says at these weights as old values, and advantages that
+    /// This batch with what `plan`'s network says at these weights as old values, and advantages that
     /// are the distance from there to the targets: as where both come from the weights alone.
     ///
     /// # Errors

@@ -41,15 +41,15 @@ use serde::Serialize;
 /// Largest difference between an element of a gradient and the finite difference, relative to the
 /// largest element of its tensor: f32 sums against f64 ones.
 pub const BOUND: f64 = 2e-4;
-/// The same where products have half-precision operands, of which each is rounded by up to 2^-11: some
+/// [`BOUND`] where products have half-precision operands, of which each is rounded by up to 2^-11: some
 /// ten times that, relative to the largest element that the tensor would have if the gradients of all
 /// rows had one sign. Where they cancel, their rounding does not.
 pub const HALF_BOUND: f64 = 5e-3;
-/// The same where what goes back is bf16, of which each number is rounded by up to 2^-9.
+/// [`BOUND`] where what goes back is bf16, of which each number is rounded by up to 2^-9.
 pub const BFLOAT_BOUND: f64 = 4.0 * HALF_BOUND;
 /// How much coarser bf16 is than fp16: it has 8 bits of a number, fp16 has 11.
 const COARSER: f64 = 8.0;
-/// The same where all operands are bf16 (`precision = "bf16"`).
+/// [`BOUND`] where all operands are bf16 (`precision = "bf16"`).
 pub const BF16_BOUND: f64 = COARSER * HALF_BOUND;
 /// Rows nearer than this to a point at which the loss has no derivative are left out ..
 const NEAR: f64 = 1e-4;
@@ -158,10 +158,10 @@ pub struct Comparison {
 /// Rows of a minibatch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Rows {
-    /// Those that gradients are compared on.
+    /// How many gradients are compared on.
     #[serde(rename = "rows")]
     pub compared: usize,
-    /// Those that are left out, being too near a point at which the loss has no derivative.
+    /// How many are left out, being too near a point at which the loss has no derivative.
     #[serde(rename = "rows_left_out")]
     pub left_out: usize,
 }

@@ -39,7 +39,7 @@ pub(super) struct SharedMemory {
 }
 
 impl SharedMemory {
-    /// Those of the H200.
+    /// Limits of the H200.
     pub(super) const H200: Self = Self { per_block: 232_448, per_multiprocessor: 233_472 };
 
     pub(super) fn of(info: &DeviceInfo) -> Self {
