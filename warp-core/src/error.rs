@@ -1,4 +1,4 @@
-//! What can go wrong when an environment is described or configured.
+//! Errors when an environment is described or configured.
 //!
 //! Every message is one sentence that contains the offending value and can be shown to users as it
 //! is.

@@ -1,4 +1,4 @@
-//! What a run's configuration is based on: the defaults below the user's keys.
+//! The basis of a run's configuration: the defaults below the user's keys.
 
 use crate::defaults;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What crates above this one offer by name, kept without knowing its type.
+//! Values of types that only crates above this one know, kept in a registry.
 
 use std::any::Any;
 use std::fmt::Debug;

@@ -1,4 +1,4 @@
-//! What is known of an algorithm by its name, and how programs add their own.
+//! The registry of algorithms: what is known of each by its name, and how programs add their own.
 
 use super::on_policy::OnPolicyAlgorithm;
 use super::table::{ALGORITHMS, COMMON};

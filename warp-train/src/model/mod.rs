@@ -1,4 +1,4 @@
-//! What a network is, whatever runs it: its declared shape, its parameters by name, and how they start.
+//! Networks, whatever runs them: their declared shapes, their parameters by name, and how these start.
 //!
 //! Nothing here computes a network. `network/native/` and `network/burn/` do, both from [`NetworkConfig::initial`]'s
 //! weights, so that a run begins alike on every backend and device.

@@ -1,4 +1,4 @@
-//! What happened in `num_steps` steps of all replicas, policy by policy; allocated once.
+//! Rollouts: what happened in `num_steps` steps of all replicas, policy by policy; allocated once.
 //!
 //! A row is one agent of one replica; rows go replica by replica, agents in the order of the
 //! policy's groups. Everything is `[n_steps, n_rows, ...]`, time first.

@@ -33,7 +33,7 @@ pub struct RunningMoments {
 }
 
 impl RunningMoments {
-    /// Of no samples yet.
+    /// Moments of no samples yet, each of `width` numbers.
     #[must_use]
     pub fn new(width: usize) -> Self {
         Self { count: 0.0, mean: vec![0.0; width], var: vec![0.0; width] }

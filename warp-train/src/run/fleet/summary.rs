@@ -1,4 +1,4 @@
-//! What came of a fleet: every run's return, their mean and spread, value by value of a sweep.
+//! The summary of a fleet: every run's return, their mean and spread, value by value of a sweep.
 
 use super::combinations;
 use crate::run::confidence_interval::{Estimate, INTERVAL};
@@ -132,7 +132,7 @@ pub struct SweptReturns {
 }
 
 impl Returns {
-    /// Of some returns; `None` for none.
+    /// Mean and spread of `returns`; `None` if there are none.
     #[must_use]
     pub fn of(returns: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut sorted: Vec<f64> = returns.into_iter().collect();
@@ -152,7 +152,7 @@ impl Returns {
 }
 
 impl GroupedReturns {
-    /// Of some runs, each with its return and those of its groups.
+    /// Mean and spread of the returns of `runs`, each with its return and those of its groups.
     #[must_use]
     pub fn of<'a>(
         runs: impl Iterator<Item = (Option<f64>, &'a BTreeMap<String, f64>)> + Clone,
