@@ -1,4 +1,4 @@
-//! What a single replica is given for a step, and how the step ended.
+//! The actions of a single replica's step, and how the step ended.
 
 /// How a step ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

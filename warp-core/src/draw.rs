@@ -8,7 +8,7 @@ use crate::math;
 use crate::philox::{self, philox4x32_10, uniform_f32};
 use std::f32::consts::TAU;
 
-/// The same in CUDA C++: `struct WarpDraw`, `warp_draw`, `warp_draw_uniform` and so on.
+/// [`Draw`] in CUDA C++: `struct WarpDraw`, `warp_draw`, `warp_draw_uniform` and so on.
 pub const DRAW_CUH: &str = include_str!("draw.cuh");
 
 /// The purpose of a random number; the top byte of the fourth counter word, so different purposes never share
@@ -89,7 +89,7 @@ impl Draw {
         philox4x32_10([replica, agent, step, purpose | (block & 0x00ff_ffff)], self.key)
     }
 
-    /// The same stream, from its first number, given the result of [`Draw::block`] for block 0: for code that
+    /// This stream from its first number, given the result of [`Draw::block`] for block 0: for code that
     /// computes the blocks of many streams at once.
     #[inline(always)]
     pub fn with_first_block(&self, block: [u32; 4]) -> Self {

@@ -198,7 +198,7 @@ pub trait Env: Send + Sync + Sized + 'static {
 }
 
 impl EnvSpec {
-    /// That of an environment, checked: it does not contradict itself nor what is compiled in.
+    /// The spec of `env`, checked: it does not contradict itself nor what is compiled in.
     ///
     /// # Errors
     /// A sentence with the offending value.

@@ -1,4 +1,4 @@
-//! What can go wrong when an environment is described or configured.
+//! Errors when an environment is described or configured.
 //!
 //! Every message is one sentence that contains the offending value and can be shown to users as it
 //! is.
@@ -62,7 +62,7 @@ impl Error {
         Error::InvalidValue { key: key.into(), value: value.to_string(), reason: reason.into() }
     }
 
-    /// The same error with `prefix` put before the key it names, if it names one.
+    /// This error with `prefix` put before the key it names, if it names one.
     #[must_use]
     pub fn under(mut self, prefix: &str) -> Self {
         match &mut self {

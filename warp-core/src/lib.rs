@@ -1,4 +1,4 @@
-//! What an environment is.
+//! The contract of environments: state, parameters, spec and step.
 #![doc = include_str!("../README.md")]
 
 mod actions;

@@ -11,7 +11,7 @@
 //! coefficients are minimax fits (Remez exchange; for [`tanh`] a Lawson iteration and a search over
 //! neighbouring floats) made for this crate.
 
-/// The same functions in CUDA C++, named `warp_sin`, `warp_exp` and so on.
+/// This module's functions in CUDA C++, named `warp_sin`, `warp_exp` and so on.
 pub const MATH_CUH: &str = include_str!("math.cuh");
 
 use std::f32::consts::{FRAC_2_PI, LOG2_E, PI};

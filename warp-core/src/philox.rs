@@ -8,7 +8,7 @@
 //! Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011;
 //! tested against the known-answer vectors of their library, Random123.
 
-/// The same functions in CUDA C++, named `warp_philox4x32_10` and `warp_uniform`.
+/// This module's functions in CUDA C++, named `warp_philox4x32_10` and `warp_uniform`.
 pub const PHILOX_CUH: &str = include_str!("philox.cuh");
 
 const MULTIPLIERS: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];

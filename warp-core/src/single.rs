@@ -157,7 +157,7 @@ impl<E: Env> Single<E> {
         &self.replica
     }
 
-    /// The same, to be written without being observed.
+    /// All that belongs to it but the environment, to be written without being observed.
     pub(crate) fn data_mut(&mut self) -> &mut Replica {
         &mut self.replica
     }

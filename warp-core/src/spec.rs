@@ -1,4 +1,4 @@
-//! What an environment looks like from outside: its groups of agents, spaces and time limit.
+//! The spec of an environment, its outside view: groups of agents, spaces and time limit.
 
 use crate::error::{Error, Result};
 use crate::space::Space;

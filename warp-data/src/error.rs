@@ -1,4 +1,4 @@
-//! What can go wrong with stored arrays; every message contains the array's name and the values.
+//! Errors of stored arrays; every message contains the array's name and the values.
 
 use crate::bytes::human;
 use warp_core::DType;

@@ -1,4 +1,4 @@
-//! What a run's configuration is based on: the defaults below the user's keys.
+//! The basis of a run's configuration: the defaults below the user's keys.
 
 use crate::defaults;
 use std::fmt;
@@ -94,7 +94,7 @@ impl Basis {
         Self::Default { env, algorithm, file }
     }
 
-    /// The same, knowing all keys that the configuration has in the end.
+    /// This basis, knowing all keys that the configuration has in the end.
     pub(crate) fn knowing(self, file: Option<&str>, all: &Table, given: [&Table; 2]) -> Self {
         let (Self::General { .. }, Some(file)) = (&self, file) else { return self };
         let mut left = Vec::new();

@@ -15,7 +15,7 @@ pub(crate) fn read_config(folder: &Path, registry: &Registry) -> Result<TrainCon
     read_config_of(folder, &Run::config(folder)?, registry)
 }
 
-/// The same of `text`, which is the configuration of that run or an earlier one.
+/// The configuration that `text` is, of the run in `folder` or an earlier one, without the rows of its `pool_file`.
 pub(crate) fn read_config_of(
     folder: &Path,
     text: &str,

@@ -23,7 +23,7 @@ pub fn configure(target: &str, sets: &[String], registry: &Registry) -> Result<T
     Ok(configure_with_basis(target, sets, registry)?.0)
 }
 
-/// The same of a target that has been configured before, of which everything has been said.
+/// As [`configure`], of a target that has been configured before: nothing is said of it again.
 ///
 /// # Errors
 /// As [`configure`].

@@ -1,4 +1,4 @@
-//! What is said of a command line that can't be understood: one sentence, with what was meant if
+//! Answers to a command line that can't be understood: one sentence, with what was meant if
 //! that can be guessed.
 
 use crate::cli::Cli;

@@ -1,4 +1,4 @@
-//! What another machine needs to run an environment: everything but its Rust body, as data.
+//! Blueprints, which another machine needs to run an environment: everything but its Rust body, as data.
 
 use crate::error::Result;
 use crate::executor::starts::fields;

@@ -1,4 +1,4 @@
-//! What is known of the episodes that ended: counts, returns, lengths and statistics.
+//! Totals of the episodes that ended: counts, returns, lengths and statistics.
 
 /// Sum, minimum and maximum of some numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,4 +1,4 @@
-//! What can go wrong when environments are built or stepped; one sentence each, values included.
+//! Errors when environments are built or stepped; one sentence each, values included.
 
 /// The crate's result.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -1,4 +1,4 @@
-//! What can go wrong when actions are sampled.
+//! Errors when actions are sampled.
 //!
 //! Every message is one sentence that says which array or row is wrong and how.
 

@@ -76,7 +76,7 @@ impl GaussianLayout {
         })
     }
 
-    /// The same with another range of log standard deviations.
+    /// This layout with log standard deviations between `min` and `max`.
     ///
     /// # Errors
     ///

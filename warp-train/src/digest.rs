@@ -1,4 +1,4 @@
-//! What bytes are known by: files of checkpoints, pools, recordings, and what ranks have in common.
+//! Digests of bytes: files of checkpoints, pools, recordings, and what ranks have in common.
 
 use sha2::{Digest, Sha256};
 

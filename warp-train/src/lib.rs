@@ -47,7 +47,7 @@ pub mod begin {
     pub use crate::run::init_from::read;
 }
 
-/// The same networks without a tensor library, several times faster; the default.
+/// Policies whose networks run without a tensor library, several times faster than burn's; the default.
 pub mod native {
     pub use crate::network::native::{Linear, NamedPolicy, Product};
     pub use crate::run::learner::NativeLearner;

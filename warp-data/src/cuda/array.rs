@@ -199,13 +199,13 @@ impl DeviceArray {
         self.len() == 0
     }
 
-    /// The same memory, seen as its bytes.
+    /// This array's memory, seen as its bytes, u8 `[n_bytes]`.
     #[must_use]
     pub fn as_bytes(&self) -> Self {
         Self { dtype: DType::U8, shape: Arc::from([self.bytes()]), ..self.clone() }
     }
 
-    /// The same memory, seen as its first `n` elements, or all of them if there are fewer.
+    /// This array's memory, seen as its first `n` elements, or all of them if there are fewer.
     #[must_use]
     pub fn first(&self, n: usize) -> Self {
         Self { shape: Arc::from([n.min(self.len())]), ..self.clone() }

@@ -210,7 +210,7 @@ impl Device {
     }
 
     /// Bytes of all arrays that `make` creates, whose result is dropped: none but the smallest are allocated, and
-    /// nothing is copied to or from the others. Code that starts kernels asks [`Device::is_planning`] first.
+    /// nothing is copied to or from the others. `make` must not start kernels that read or write them.
     ///
     /// # Errors
     /// What `make` says.
@@ -222,12 +222,6 @@ impl Device {
         let made = make();
         let bytes = self.planning().take().unwrap_or(0);
         made.map(|_| bytes)
-    }
-
-    /// Whether arrays are being planned, so that there is nothing for a kernel to work on.
-    #[must_use]
-    pub fn is_planning(&self) -> bool {
-        self.planning().is_some()
     }
 
     pub(super) fn planning(&self) -> MutexGuard<'_, Option<u128>> {

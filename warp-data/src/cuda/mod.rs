@@ -1,4 +1,4 @@
-//! The same arrays on an NVIDIA GPU, through the driver that is found at run time.
+//! Stored arrays on an NVIDIA GPU, through the driver that is found at run time.
 //!
 //! [`Device`] is the GPU with its stream, [`DeviceArray`] one array, [`DeviceStore`] all arrays of a
 //! [`Plan`](crate::Plan), [`DeviceLog`] some of them over time, [`Graph`] launches that are replayed, [`Window`]

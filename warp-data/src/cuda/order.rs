@@ -34,7 +34,7 @@ impl Device {
         self.record_event_in(&self.lock_stream())
     }
 
-    /// The same, with the stream locked.
+    /// An event behind everything that is on the stream now, which the caller has locked.
     pub(super) fn record_event_in(&self, lock: &StreamLock<'_>) -> Result<Event> {
         lock.refuse_recording("recording an event")?;
         let fail = |e| device_error("recording an event", e);

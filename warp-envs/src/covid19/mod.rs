@@ -143,13 +143,13 @@ warp_core::params! {
         max_subsidy_cost: f32,
         /// Production of all states when nobody is ill, USD per year.
         annual_production: f32,
-        /// The planner's indices: what counts as 0, and the distance to what counts as 1.
+        /// What counts as 0 in the planner's index of health.
         planner_min_health: f32,
-        /// As above.
+        /// Distance in the planner's index of health from what counts as 0 to what counts as 1.
         planner_health_span: f32,
-        /// As above.
+        /// What counts as 0 in the planner's index of the economy.
         planner_min_economic: f32,
-        /// As above.
+        /// Distance in the planner's index of the economy from what counts as 0 to what counts as 1.
         planner_economic_span: f32,
         /// The planner's part of health.
         planner_health_weight: f32,

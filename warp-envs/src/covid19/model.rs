@@ -30,7 +30,7 @@ pub(super) struct Tables {
     /// Production when nobody is ill, USD per day.
     pub(super) max_production: Vec<f32>,
     pub(super) inverse_max_production: Vec<f32>,
-    /// The same, USD per year.
+    /// Production when nobody is ill, USD per year.
     pub(super) state_annual_production: Vec<f32>,
     /// The indices: what counts as 0, and the distance to what counts as 1.
     pub(super) min_health: Vec<f32>,

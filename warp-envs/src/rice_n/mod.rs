@@ -139,11 +139,11 @@ warp_core::state! {
         investment: [f32; n_regions],
         /// Domestic and foreign goods in one number.
         consumption: [f32; n_regions],
-        /// The last decisions.
+        /// The last decision on savings.
         savings: [f32; n_regions],
-        /// As above.
+        /// The last decision on mitigation.
         mitigation_rate: [f32; n_regions],
-        /// As above.
+        /// The last decision on exports.
         max_export_limit: [f32; n_regions],
         /// What full mitigation costs, as a part of production.
         mitigation_cost: [f32; n_regions],
@@ -151,7 +151,7 @@ warp_core::state! {
         abatement_cost: [f32; n_regions],
         /// Utility of the last activity step.
         utility: [f32; n_regions],
-        /// The same, discounted to 2015.
+        /// Utility of the last activity step, discounted to 2015.
         social_welfare: [f32; n_regions],
         /// Reward of the last step.
         reward: [f32; n_regions],

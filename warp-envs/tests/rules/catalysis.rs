@@ -1,5 +1,6 @@
 //! Catalysis against its rules and against the published landscapes.
 
+use std::io::Write;
 use std::path::PathBuf;
 use warp_core::single::{Ended, GroupAction, Single};
 use warp_core::{Config, Env};
@@ -10,7 +11,11 @@ use warp_envs::registry;
 fn published() -> Option<PathBuf> {
     let folder = std::env::var_os("WARP_DATA").map(|data| PathBuf::from(data).join("catalysis"));
     if folder.is_none() {
-        println!("skipped: WARP_DATA does not name a folder with the published grids");
+        // Past the harness, which shows nothing of tests that pass.
+        let _ = writeln!(
+            std::io::stderr(),
+            "skipped: published_landscapes_have_the_known_optima: WARP_DATA names no folder"
+        );
     }
     folder
 }

@@ -165,7 +165,7 @@ fn policies(
     Ok(Some((config, learner)))
 }
 
-/// The same for run `run` of the fleet in `folder`, which must have finished.
+/// The configuration and the final policies of run `run` of the fleet in `folder`, which must have finished.
 pub(super) fn policies_of_run(
     folder: &Path,
     run: Option<usize>,

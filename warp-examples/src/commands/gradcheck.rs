@@ -21,7 +21,7 @@ use warp_train::config::PolicyPlan;
 use warp_train::gradcheck::compare_replay_on;
 use warp_train::gradcheck::{
     BOUND, CheckBatch, CheckOptions, Comparison, GradientSource, HALF_BOUND, Rows, SplitGradients,
-    compare, compare_replay,
+    compare, compare_replay, knows_loss,
 };
 use warp_train::native::NativeLearner;
 #[cfg(feature = "cuda")]
@@ -184,7 +184,7 @@ fn check(
 
 /// Says of which algorithms the losses have no formulas to be compared with: those that others have added.
 fn tell_of_unknown_losses(config: &TrainConfig) {
-    let is_unknown = |plan: &&PolicyPlan| !["ppo", "a2c"].contains(&plan.algorithm.name);
+    let is_unknown = |plan: &&PolicyPlan| !knows_loss(plan);
     for PolicyPlan { name, algorithm, .. } in config.policies.iter().filter(is_unknown) {
         tell(&format!(
             "policy \"{name}\": the losses of {} have no formulas to be compared with; PPO's and A2C's are checked \

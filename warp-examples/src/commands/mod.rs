@@ -59,7 +59,7 @@ pub fn learner(backend: &str, config: &TrainConfig, threads: usize) -> Result<Bo
     }
 }
 
-/// The same, on `device`.
+/// The learner that `--backend` names, on `device`.
 ///
 /// # Errors
 /// As [`learner`]; or anything that the learner on a GPU does not support.
@@ -84,7 +84,7 @@ pub fn learner_on(
     }
 }
 
-/// The same for training: with a `[league]` table, a learner whose policies play in it.
+/// The learner that `--backend` names, for training on `device`: with a `[league]` table, one whose policies play in it.
 ///
 /// # Errors
 /// As [`learner_on`].

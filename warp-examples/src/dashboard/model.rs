@@ -66,9 +66,9 @@ pub struct Files {
 pub struct Shown {
     /// What the run is called.
     pub title: String,
-    /// Environment steps done, and those of the whole run.
+    /// Environment steps done.
     pub steps: u64,
-    /// Those of the whole run.
+    /// Environment steps of the whole run.
     pub total: u64,
     /// Environment steps per second, lately.
     pub rate: f64,

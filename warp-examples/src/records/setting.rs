@@ -30,7 +30,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// That of a resolved configuration.
+    /// The setting of a resolved configuration.
     ///
     /// # Errors
     /// An environment that is not known.
@@ -45,7 +45,7 @@ impl Setting {
         Ok(Self { env, algorithm, total_steps, keys, changes: Vec::new() })
     }
 
-    /// That of the run in `folder`, whose configuration is `config`, as far as its first `until` steps.
+    /// The setting of the run in `folder`, whose configuration is `config`, as far as its first `until` steps.
     ///
     /// # Errors
     /// An earlier configuration that can't be read.

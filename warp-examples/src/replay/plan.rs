@@ -1,4 +1,4 @@
-//! What a replay does, said without naming an environment: which numbers are loaded, which actions
+//! Plans of replays, without naming an environment: which numbers are loaded, which actions
 //! are given, what is compared with what and how closely. Adapters write it, `drive` carries it out.
 
 use super::npz::Recorded;

@@ -1,4 +1,4 @@
-//! What a replay found, as a table for people and as JSON for programs.
+//! The findings of a replay, as a table for people and as JSON for programs.
 
 use super::compare::Tally;
 use serde_json::{Value, json};

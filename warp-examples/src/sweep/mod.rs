@@ -22,7 +22,7 @@ pub struct Sweep {
 }
 
 impl Sweep {
-    /// Of texts as `--sweep` takes them; `samples` are drawn from ranges for each combination of listed values.
+    /// The sweep that `texts` describe, as `--sweep` takes them; `samples` are drawn from ranges for each combination of listed values.
     ///
     /// # Errors
     /// A text that is no sweep, a key that can't be swept, ranges without samples or samples without ranges.

@@ -26,7 +26,7 @@ use warp_func::Registry;
 /// What a run configuration of the original comes to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Translated {
-    /// The same in this program's keys.
+    /// The configuration in this program's keys.
     pub table: Table,
     /// Keys that mean nothing here, by their full names.
     pub without_effect: Vec<String>,

@@ -1,4 +1,4 @@
-//! What a kernel is passed. An address is always one of an array that the argument keeps alive, so
+//! Arguments of kernels. An address is always one of an array that the argument keeps alive, so
 //! that code without `unsafe` can't make one up.
 
 use super::signature::{Definition, Parameter, parameter_of, parts_of};

@@ -1,4 +1,4 @@
-//! What a kernel takes as one struct: numbers and pointers under their names.
+//! Arguments of a kernel as one struct: numbers and pointers under their names.
 //!
 //! [`kernel_args!`](macro@crate::kernel_args) declares it beside the launch; its C text is made from that, so
 //! that a kernel's argument is never identified by its position. A launch compares the struct with the

@@ -125,7 +125,7 @@ impl Kernels {
         Self { device: device.clone(), loaded, begun, seconds: Seconds::default() }
     }
 
-    /// The same kernels on another stream of their GPU, of which none is loaded twice.
+    /// These kernels on another stream of their GPU; none is loaded twice.
     ///
     /// # Errors
     /// A driver that refuses.

@@ -1,4 +1,4 @@
-//! What was changed on the host and has not come to the device yet.
+//! Changes made on the host that have not come to the device yet.
 
 use crate::vec_env::ArrayIds;
 use warp_data::ArrayId;

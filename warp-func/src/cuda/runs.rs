@@ -34,7 +34,7 @@ pub struct CudaRuns {
 }
 
 impl CudaRuns {
-    /// Those of `envs`.
+    /// The runs of `envs`.
     ///
     /// # Errors
     /// Environments that differ in more than their seeds, none at all, or too little memory.

@@ -1,4 +1,4 @@
-//! What an image shows, before it is rasterised: shapes in the units of the environment.
+//! The content of an image, before it is rasterised: shapes in the units of the environment.
 
 use std::ops::Range;
 

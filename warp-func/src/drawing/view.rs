@@ -1,4 +1,4 @@
-//! What a drawing may look at: the first replica of an environment, by names.
+//! The state that a drawing may look at: the first replica of an environment, by names.
 
 use crate::vec_env::VecEnv;
 use warp_core::EnvSpec;

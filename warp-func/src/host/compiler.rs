@@ -33,7 +33,7 @@ impl Compiler {
         Some(Self { command, flags: Vec::new() })
     }
 
-    /// The same with more flags, such as `-fsanitize=thread`.
+    /// This compiler with more flags, such as `-fsanitize=thread`.
     #[must_use]
     pub fn with_flags(mut self, flags: &[&str]) -> Self {
         self.flags.extend(flags.iter().map(|flag| (*flag).to_string()));

@@ -108,7 +108,7 @@ impl Entry {
         self.kind.make_cuda(config, options, kernels, build)
     }
 
-    /// The same environment, made on the GPU whose kernels these are.
+    /// This environment, made on the GPU whose kernels these are.
     #[cfg(feature = "cuda")]
     pub(super) fn on_gpu(&self, kernels: &crate::cuda::Kernels, build: crate::cuda::Build) -> Self {
         Self { gpu: Some((kernels.clone(), build)), ..self.clone() }
@@ -121,7 +121,7 @@ impl Entry {
         self.gpu.as_ref().map(|(kernels, _)| kernels)
     }
 
-    /// The same environment, made on the host.
+    /// This environment, made on the host.
     #[must_use]
     pub fn on_host(&self) -> Self {
         Self {

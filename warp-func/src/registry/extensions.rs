@@ -1,4 +1,4 @@
-//! What crates above this one offer by name, kept without knowing its type.
+//! Values of types that only crates above this one know, kept in a registry.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -18,7 +18,7 @@ impl Extensions {
         self.0.push(Arc::new(extension));
     }
 
-    /// Those of type `T`.
+    /// The values of type `T`.
     pub(super) fn of<T: Any>(&self) -> impl Iterator<Item = &T> {
         self.0.iter().filter_map(|extension| {
             let any: &dyn Any = &**extension;

@@ -77,7 +77,7 @@ impl Registry {
         self
     }
 
-    /// The same environments, each of which [`Entry::make`] creates on the GPU of these kernels, so that
+    /// This registry's environments, each of which [`Entry::make`] creates on the GPU of these kernels, so that
     /// callers that create them by name need not know about devices.
     #[cfg(feature = "cuda")]
     #[must_use]

@@ -282,7 +282,7 @@ impl Replicas {
         &self.store
     }
 
-    /// The same, to be changed. Whatever is written must be a state of the environment.
+    /// What [`Replicas::store`] gives, to be changed. Whatever is written must be a state of the environment.
     pub fn store_mut(&mut self) -> StoreMut<'_> {
         self.store.edit()
     }

@@ -35,7 +35,7 @@ impl<T> Held<T> {
         self.value.as_ref().ok_or_else(closed)
     }
 
-    /// The same, to be changed.
+    /// What is held, to be changed.
     pub(super) fn open_mut(&mut self) -> PyResult<&mut T> {
         self.value.as_mut().ok_or_else(closed)
     }

@@ -29,7 +29,7 @@ pub(super) fn env_ids(value: &Bound<'_, PyAny>, n: usize, to: &mut Vec<u32>) -> 
     check_ids(&ids, n, to)
 }
 
-/// The same of numbers that are read already.
+/// Puts `ids` into `to` as numbers of environments, of which there are `n`.
 pub(super) fn check_ids(ids: &[i32], n: usize, to: &mut Vec<u32>) -> PyResult<()> {
     if let Some(id) = ids.iter().find(|id| **id < 0 || **id as usize >= n) {
         let most = n - 1;

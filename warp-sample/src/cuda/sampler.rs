@@ -235,30 +235,17 @@ impl DeviceSampler {
         self.launch(function, at, rows, Some(Arg::Struct("WarpNoise", bytes)))
     }
 
-    /// The array in which launches leave the first row at fault, u32 `[1]`: 0, or 2^32 - 1 less its
-    /// number. For who reads several such arrays at once.
-    pub fn fault_array(&self) -> &DeviceArray {
-        &self.fault
-    }
-
-    /// The error for a number read from [`DeviceSampler::fault_array`].
-    ///
-    /// # Errors
-    /// There was a row at fault.
-    pub fn judge(fault: u32) -> Result<()> {
-        if fault == 0 { Ok(()) } else { Err(Error::RowAtFault { row: u32::MAX - fault }) }
-    }
-
     /// Waits for what was started, and forgets a fault once it has reported it.
     ///
     /// # Errors
     /// A row from which no action could be sampled, or an error of the device.
     pub fn check(&self) -> Result<()> {
         let fault = self.fault.pull::<u32>().map_err(warp_func::Error::from)?[0];
-        if fault != 0 {
-            self.fault.push(&[0u32]).map_err(warp_func::Error::from)?;
+        if fault == 0 {
+            return Ok(());
         }
-        Self::judge(fault)
+        self.fault.push(&[0u32]).map_err(warp_func::Error::from)?;
+        Err(Error::RowAtFault { row: u32::MAX - fault })
     }
 
     fn actions<'a>(&self, actions: DeviceActions<'a>, n: usize) -> Result<Arrays<'a>> {

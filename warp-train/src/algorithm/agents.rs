@@ -27,7 +27,7 @@ impl AgentRange {
         self.first..self.first + self.n_agents
     }
 
-    /// Those of `agents`, numbers within `group` in rising order.
+    /// The ranges that `agents` make, numbers within `group` in rising order.
     pub(crate) fn of(group: usize, agents: impl Iterator<Item = usize>) -> Vec<Self> {
         let mut ranges: Vec<Self> = Vec::new();
         for agent in agents {

@@ -39,7 +39,7 @@ impl TwinCritics {
         [q_1, q_2, next_1, next_2]
     }
 
-    /// Those on the batch.
+    /// The passes on the batch.
     pub(super) fn learning(&self) -> [PassId; 2] {
         self.on_batch.map(|critic| critic.pass)
     }

@@ -1,4 +1,4 @@
-//! What an algorithm asks of a device. An engine starts the work and returns; on a GPU the launches of
+//! The interface between an algorithm and a device. An engine starts the work and returns; on a GPU the launches of
 //! an update are recorded once and replayed.
 
 use super::plan::{CellId, FigureId, Gradients, ModelId, OptimiserId, PassId, RowsId};

@@ -63,7 +63,7 @@ pub struct OwnKeys {
 }
 
 impl OwnKeys {
-    /// Those of `K`; an algorithm gets them by [`PolicyPlan::own_keys`].
+    /// The keys of `K`; an algorithm gets them by [`PolicyPlan::own_keys`].
     #[must_use]
     pub const fn of<K: Config>() -> Self {
         Self { fields: K::fields, complete: |given| Ok(K::from_table(given)?.to_table()) }

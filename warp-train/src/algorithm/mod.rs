@@ -24,7 +24,7 @@ mod ppo;
 mod sac;
 mod sac_discrete;
 pub mod schedule;
-mod table;
+pub(crate) mod table;
 mod td3;
 mod temperature;
 

@@ -1,4 +1,4 @@
-//! What an algorithm that learns from rollouts is, and what it asks of a device.
+//! Algorithms that learn from rollouts, and what they ask of a device.
 
 use crate::error::Result;
 use crate::loss::Objective;

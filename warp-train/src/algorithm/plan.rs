@@ -1,4 +1,4 @@
-//! What an algorithm declares before anything is allocated: columns, models, passes, row functions,
+//! Plans, which an algorithm declares before anything is allocated: columns, models, passes, row functions,
 //! optimisers, cells and figures, each named by an id.
 //!
 //! An engine reads the plan, allocates the memory and compiles the kernels; the algorithm then requests

@@ -101,7 +101,7 @@ impl PlanBuilder {
         self.column(name, RowsOf::Batch, 1)
     }
 
-    /// The same numbers for every row.
+    /// A column of one row that all rows share, f32 `[numbers.len()]`, which starts as `numbers`.
     pub fn shared(&mut self, name: &str, numbers: &[f32]) -> ColumnId {
         let id = self.column(name, RowsOf::Shared, numbers.len());
         self.columns[id.0].start = numbers.to_vec();
@@ -223,7 +223,7 @@ impl PlanBuilder {
         OptimiserId(self.optimisers.len() - 1)
     }
 
-    /// The same without weight decay, for models that are no networks.
+    /// As [`PlanBuilder::optimiser`], without weight decay: for models that are no networks.
     pub fn optimiser_without_decay(
         &mut self,
         name: &str,

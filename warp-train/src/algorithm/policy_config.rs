@@ -228,7 +228,7 @@ impl PolicyConfig {
         config.clone().with(&defaults, total_steps).unwrap_or(config)
     }
 
-    /// The same with the keys of `table`, for a run of `total_steps`.
+    /// These keys with those of `table` in their place, for a run of `total_steps`.
     pub(crate) fn with(mut self, table: &Table, total_steps: u64) -> warp_core::Result<Self> {
         for (key, value) in table {
             let Some(schedule) = self.schedule_mut(key) else {

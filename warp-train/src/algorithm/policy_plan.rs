@@ -23,7 +23,7 @@ pub struct PolicyPlan {
     pub config: PolicyConfig,
     /// The keys that only its algorithm declares, complete.
     pub own: Table,
-    /// Those that it acts for, in the order of the spec.
+    /// The agents that it acts for, in the order of the spec.
     pub agents: Vec<AgentRange>,
     /// What its outputs mean and what its actions are.
     pub layout: ActionLayout,
@@ -217,7 +217,7 @@ impl Rollouts {
 }
 
 impl Rollouts {
-    /// The same without the values of cells, in which the runs of one launch may differ.
+    /// What is made of rollouts without the values of cells, in which the runs of one launch may differ.
     pub(crate) fn without_numbers(&self) -> Self {
         let Objective { policy, value } = &self.objective;
         let [policy, value] =

@@ -21,7 +21,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// The same value at every step.
+    /// A schedule with `value` at every step.
     #[must_use]
     pub fn constant(value: f64) -> Self {
         Self { points: vec![(0, value)] }
@@ -102,7 +102,7 @@ impl Schedule {
         }
     }
 
-    /// The same with every value times `factor`.
+    /// This schedule with every value times `factor`.
     #[must_use]
     pub fn scaled(&self, factor: f64) -> Self {
         Self { points: self.points.iter().map(|(step, value)| (*step, value * factor)).collect() }

@@ -64,7 +64,7 @@ const SAC_DEFAULTS: &str = r#"
 "#;
 
 /// The algorithms of this crate, the default first.
-pub(super) const ALGORITHMS: [Entry; 7] = [
+pub(crate) const ALGORITHMS: [Entry; 7] = [
     Entry {
         name: "ppo",
         keys: &[ON_POLICY, PPO],

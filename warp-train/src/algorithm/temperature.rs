@@ -40,7 +40,7 @@ impl Temperature {
         Self { log_alpha: pass.output, learned: Some(Learned { model, pass }), step: None }
     }
 
-    /// The same with an optimiser. Decay would draw the temperature towards 1, which means nothing.
+    /// This temperature with an optimiser, if it is learned. Decay would draw the temperature towards 1, which means nothing.
     pub(super) fn with_rate(
         self,
         plan: &mut PlanBuilder,

@@ -148,7 +148,7 @@ impl TrainConfig {
         })
     }
 
-    /// The same with this league, or with none.
+    /// This configuration with another league, or with none.
     ///
     /// # Errors
     /// A league that does not fit the policies or the environment.
@@ -265,7 +265,8 @@ impl TrainConfig {
         self.write(env_fields, |key| self.base.get(key), own)
     }
 
-    /// The same with schedules as they were given: in percentages of a run that may still become longer.
+    /// As TOML like [`TrainConfig::to_toml`], but schedules as they were given: in percentages of a run that may still
+    /// become longer.
     #[must_use]
     pub fn to_toml_as_given(&self, env_fields: &[ConfigField]) -> String {
         let is_schedule =

@@ -60,7 +60,7 @@ impl TrainConfig {
         Sharing { world: self.world.clone(), shards: self.shards() }
     }
 
-    /// The same run, as seen by a rank of `world`.
+    /// This run, as seen by a rank of `world`.
     ///
     /// # Errors
     /// Replicas, shards or batches from a replay memory that can't be divided evenly, with the numbers that can.

@@ -58,7 +58,7 @@ pub(crate) fn sum_each(
     Ok(sums)
 }
 
-/// The same in what these iterations gave.
+/// Puts the totals of all ranks' episodes in place of this rank's in what these iterations gave.
 ///
 /// # Errors
 /// Ranks that have lost each other.

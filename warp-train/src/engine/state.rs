@@ -1,4 +1,4 @@
-//! What an engine needs to continue, the same on every device.
+//! The state that an engine needs to continue, the same on every device.
 
 use crate::model::{NamedBytes, NamedTensor};
 

@@ -1,4 +1,4 @@
-//! What can go wrong in training; one sentence each, values included.
+//! Errors of training; one sentence each, values included.
 //!
 //! [`Error::is_users`] distinguishes what the user can put right (a key, a file, a device) from what
 //! the user can't (a run that failed), as does the command's exit code.

@@ -26,8 +26,8 @@ use warp_func::{Registry, VecEnv};
 pub enum Products {
     /// The kernels for every network, in f32.
     Single,
-    /// The same with half-precision operands where a run with `precision = "fp16"` has them, or bf16 where the
-    /// configuration says so.
+    /// The kernels for every network, with half-precision operands where a run with `precision = "fp16"` has them,
+    /// or bf16 where the configuration says so.
     Half,
     /// The kernels for small networks, with half-precision operands. Old values and advantages are
     /// their own, so they are compared on [`crate::run::gradcheck::CheckBatch::with_own_values`].
@@ -78,7 +78,7 @@ impl CudaGradients {
         Ok(Some(Self { config, envs, products, foreign: None, world }))
     }
 
-    /// The same on one of several ranks, which are all to be asked for a gradient at the same time.
+    /// These gradients on one of several ranks, which are all to be asked for a gradient at the same time.
     pub(super) fn on_rank(self, world: World) -> Self {
         Self { world, ..self }
     }
@@ -93,7 +93,7 @@ impl CudaGradients {
         self.envs.as_cuda().map_or_else(String::new, |envs| envs.gpu().info().model())
     }
 
-    /// The same in f32, of networks that `foreign` makes.
+    /// For the policies of `config` in f32, with networks that `foreign` makes.
     ///
     /// # Errors
     /// As [`CudaGradients::new`].

@@ -3,6 +3,10 @@
 
 use crate::algorithm::Precision;
 use crate::config::TrainConfig;
+use crate::model::Half;
+
+/// The smallest number of fp16 with all its digits, 2^-14.
+const SMALLEST_NORMAL: f32 = 6.103_515_6e-5;
 
 /// What kernels with such operands include; it needs the macro BF16.
 pub(super) const TEXT: &str = include_str!("halves.cuh");
@@ -29,24 +33,22 @@ fn bfloat_bits(x: f32) -> u16 {
     if x.is_nan() {
         return 0x7fc0;
     }
-    let bits = x.to_bits();
-    ((bits + 0x7fff + (bits >> 16 & 1)) >> 16) as u16
+    ((Half::Bf16.nearest(x.into()) as f32).to_bits() >> 16) as u16
 }
 
-/// `x` as half precision, rounded to nearest, ties to even.
 fn half_bits(x: f32) -> u16 {
-    let (bits, sign) = (x.to_bits() & 0x7fff_ffff, (x.to_bits() >> 16) as u16 & 0x8000);
+    let rounded = Half::Fp16.nearest(x.into()) as f32;
+    let (bits, sign) = (rounded.to_bits() & 0x7fff_ffff, (x.to_bits() >> 16) as u16 & 0x8000);
     let size = f32::from_bits(bits);
     if x.is_nan() {
         return 0x7e00;
     }
-    if size < 6.103_515_6e-5 {
-        // Below the normal numbers steps have one size, 2^-24; adding 0.5 rounds to that.
-        return sign | ((size + 0.5).to_bits() - 0.5f32.to_bits()) as u16;
+    if size < SMALLEST_NORMAL {
+        // Below the normal numbers steps have one size, 2^-24.
+        return sign | (size * 16_777_216.0) as u16;
     }
-    // The exponent's bias becomes 15 instead of 127; what rounds up may carry into it.
-    let rounded = bits + 0xfff + (bits >> 13 & 1);
-    sign | ((rounded >> 13).saturating_sub(112 << 10)).min(0x7c00) as u16
+    // The exponent's bias becomes 15 instead of 127; what is too large is infinity.
+    sign | ((bits >> 13) - (112 << 10)).min(0x7c00) as u16
 }
 
 #[cfg(test)]
@@ -78,6 +80,37 @@ mod tests {
             assert_eq!(half_bits(x), bits, "{x}");
         }
         assert_eq!(half_bits(f32::NAN) & 0x7c00, 0x7c00);
+    }
+
+    /// The number that `bits` of fp16 are; infinity where its next number would be.
+    fn half_of(bits: u16) -> f64 {
+        let (exponent, digits) = (i32::from(bits >> 10), f64::from(bits & 0x3ff));
+        match exponent {
+            0 => digits * 2.0_f64.powi(-24),
+            _ => (1024.0 + digits) * 2.0_f64.powi(exponent - 25),
+        }
+    }
+
+    /// Of any two neighbours, what lies between them goes to the nearer one and what is in the middle to the even one.
+    #[test]
+    fn all_numbers_go_to_their_nearest() {
+        let bfloat_of = |bits: u16| f64::from(f32::from_bits(u32::from(bits) << 16));
+        for bits in 0..0x7c00 {
+            check(bits, [bits, bits + 1].map(half_of), half_bits);
+        }
+        for bits in 0..0x7f7f {
+            check(bits, [bits, bits + 1].map(bfloat_of), bfloat_bits);
+        }
+    }
+
+    fn check(bits: u16, [low, high]: [f64; 2], of: fn(f32) -> u16) {
+        // Numbers of f32: they have twice the digits.
+        let (low, middle) = (low as f32, ((low + high) / 2.0) as f32);
+        let even = bits + (bits & 1);
+        let found = [low, middle.next_down(), middle, middle.next_up()];
+        assert_eq!(found.map(of), [bits, bits, even, bits + 1], "{bits:#x}");
+        let negative = found.map(|x| of(-x) ^ 0x8000);
+        assert_eq!(negative, [bits, bits, even, bits + 1], "-{bits:#x}");
     }
 
     #[test]

@@ -226,7 +226,7 @@ impl OnDevice {
         }
     }
 
-    /// The same with replay memories, where there are some.
+    /// Brings what the device knows into `state`, replay memories included where there are some.
     pub(crate) fn store_all(&self, state: &mut LearnerState) -> Result<()> {
         match self {
             Self::OffPolicy(learner) => learner.store_all(0, state),

@@ -72,7 +72,7 @@ pub fn off_policy_sources(config: &TrainConfig, runs: usize) -> Result<Vec<Unit>
     cuda::sources(config, cuda::H200.shared_by(runs))
 }
 
-/// As [`units`] of a fleet, of which `runs` runs like that of `config` share a launch.
+/// All units of a fleet, of which `runs` runs like that of `config` share a launch.
 pub(crate) fn fleet_units(
     config: &TrainConfig,
     env: &EnvKernels,

@@ -1,10 +1,10 @@
 //! Minibatches of several shards on one GPU: cases for the kernels of either path, and what holds of them.
 
+use crate::engine::cuda::test_compiler;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::Command;
 use warp_core::kernel_text::{HEADERS, HOST_SHIM};
-use warp_func::host::Compiler;
 
 /// Numbers of the samples of an epoch's minibatches.
 pub(super) type Minibatches = Vec<Vec<usize>>;
@@ -76,7 +76,7 @@ impl Given {
         self.steps * self.agents * self.replicas
     }
 
-    /// The same on a GPU that has only shard number `shard` of those here.
+    /// What a GPU has that holds only shard number `shard` of those here.
     pub(super) fn alone(&self, shard: usize) -> Self {
         let (replicas, line) = (self.replicas / self.shards, self.line / self.shards);
         Self { replicas, line, shards: 1, first_shard: self.first_shard + shard, ..*self }
@@ -99,10 +99,7 @@ impl Given {
         names: [&str; 3],
         texts: &[(&str, &str)],
     ) -> Option<Program> {
-        let Some(compiler) = Compiler::find() else {
-            eprintln!("ignored: no C++ compiler found ($CXX, c++, g++, clang++)");
-            return None;
-        };
+        let compiler = test_compiler::find()?;
         let numbers = [self.minibatches, self.shards, self.agents];
         let define = |(name, n)| format!("#define {name} {n}u\n");
         let mut text: String = names.into_iter().zip(numbers).map(define).collect();

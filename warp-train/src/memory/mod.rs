@@ -1,4 +1,4 @@
-//! What has been collected and is learned from.
+//! Memories of transitions that have been collected and are learned from.
 
 mod importance;
 mod priorities;

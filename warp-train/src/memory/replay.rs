@@ -53,7 +53,7 @@ pub struct Transition<'a> {
 }
 
 impl<'a> Transition<'a> {
-    /// The same of some rows alone.
+    /// The transition of some rows alone.
     #[must_use]
     pub fn rows(&self, rows: Range<usize>) -> Self {
         let n_rows = self.reward.len();
@@ -109,7 +109,7 @@ pub struct Batch<'a> {
 }
 
 impl Batch<'_> {
-    /// The same of some rows alone.
+    /// Room for some of the samples, by their numbers in the batch.
     pub fn rows(&mut self, rows: Range<usize>) -> Batch<'_> {
         let n_rows = self.reward.len();
         Batch {
@@ -195,7 +195,7 @@ impl Ring {
         })
     }
 
-    /// The same, with prioritised sampling.
+    /// This memory, from which samples are drawn by their priorities.
     ///
     /// # Errors
     /// Too little memory.

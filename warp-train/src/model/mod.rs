@@ -1,9 +1,10 @@
-//! What a network is, whatever runs it: its declared shape, its parameters by name, and how they start.
+//! Networks, whatever runs them: their declared shapes, their parameters by name, and how these start.
 //!
 //! Nothing here computes a network. `network/native/` and `network/burn/` do, both from [`NetworkConfig::initial`]'s
 //! weights, so that a run begins alike on every backend and device.
 
 mod activation;
+mod half;
 mod init;
 mod moments;
 mod network;
@@ -13,6 +14,7 @@ mod state;
 mod tensors;
 
 pub use activation::Activation;
+pub(crate) use half::Half;
 pub use init::Init;
 pub(crate) use moments::from_moments;
 #[cfg(feature = "burn")]

@@ -1,4 +1,4 @@
-//! What a checkpoint holds of all policies: named tensors and numbers.
+//! The state of all policies in a checkpoint: named tensors and numbers.
 
 use super::{NamedBytes, NamedTensor};
 

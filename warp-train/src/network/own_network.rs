@@ -75,7 +75,7 @@ impl WithNetwork for Registry {
 pub(crate) struct OwnNetworks(Vec<OwnNetwork>);
 
 impl OwnNetworks {
-    /// Those that `registry` adds.
+    /// The networks that `registry` adds.
     pub(crate) fn of(registry: &Registry) -> Self {
         Self(registry.extensions::<OwnNetwork>().cloned().collect())
     }

@@ -80,7 +80,7 @@ pub(crate) fn state(config: &TrainConfig, registry: &Registry) -> Result<Learner
     begun(native::learner(config, 1)?.state(), config, registry)
 }
 
-/// The same without moments, which are zeros.
+/// What [`state`] gives, without the optimisers' moments, which are zeros.
 ///
 /// # Errors
 /// As [`state`].

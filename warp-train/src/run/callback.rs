@@ -1,4 +1,4 @@
-//! What happens around a run's iterations: lines and checkpoints, a bar, an early stop.
+//! Callbacks around a run's iterations: lines and checkpoints, a bar, an early stop.
 //!
 //! [`train`](crate::run::train) calls every callback at every event, in their order. An implementation
 //! defines only the events that it needs; the others cost nothing.

@@ -1,4 +1,4 @@
-//! What independent numbers (runs, episodes) say about their true mean.
+//! Confidence intervals: what independent numbers (runs, episodes) say about their true mean.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -18,7 +18,7 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Of some numbers; `None` for none.
+    /// The estimate from `numbers`; `None` if there are none.
     #[must_use]
     pub fn of(numbers: &[f64]) -> Option<Self> {
         let n = numbers.len() as f64;

@@ -47,7 +47,7 @@ pub fn evaluate(
     Ok(summary(config, &play(learner, config, registry, options)?))
 }
 
-/// The same, episode by episode.
+/// What came of each episode of an evaluation.
 ///
 /// # Errors
 /// As [`evaluate`].

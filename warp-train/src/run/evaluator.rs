@@ -1,4 +1,4 @@
-//! What a run is evaluated with on its way.
+//! The means by which a run is evaluated on its way.
 
 use warp_func::Registry;
 

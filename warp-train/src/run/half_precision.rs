@@ -59,7 +59,8 @@ pub fn by_bounds(config: &TrainConfig) -> Vec<String> {
     groups(config).filter_map(|(plan, group)| of_bounds(plan, &config.spec, group)).collect()
 }
 
-/// The same of what the agents see now, which must be up to date on the host.
+/// One sentence for each group of `config` whose observations do not fit, judging by what the agents see now, which
+/// must be up to date on the host.
 #[must_use]
 pub fn by_data(config: &TrainConfig, envs: &dyn VecEnv) -> Vec<String> {
     groups(config).filter_map(|(plan, group)| of_data(plan, group, envs)).collect()

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 pub(crate) struct IterationSum {
     pub(super) open: Option<IterationMetrics>,
     pub(super) n: u64,
-    /// Those of this process, of which the sum of times is.
+    /// Iterations of this process, over which times are summed.
     pub(super) n_timed: u64,
     /// By policy.
     pub(super) figures: BTreeMap<String, FigureSums>,

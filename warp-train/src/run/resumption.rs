@@ -1,4 +1,4 @@
-//! What may change when a run is resumed, and what must be given again when it becomes longer.
+//! Keys that may change when a run is resumed, and what must be given again when it becomes longer.
 //!
 //! Points of schedules are steps once a run has begun, so that a run resumed to its old end equals one that never
 //! stopped. A schedule that ends by then does not define what follows; a user who extends the run has to.

@@ -1,4 +1,4 @@
-//! What carries bytes between ranks on the host.
+//! The transport of bytes between ranks on the host.
 
 use std::time::Duration;
 

@@ -74,13 +74,13 @@ impl World {
         Self { rank, others, link, timeout: LINK_TIMEOUT, carrier: Carrier::default() }
     }
 
-    /// The same with another limit of what kernels wait for each other.
+    /// This world, in which kernels wait for each other for `timeout` at most.
     #[must_use]
     pub fn waiting(self, timeout: Duration) -> Self {
         Self { timeout, ..self }
     }
 
-    /// The same where `carrier` carries sums between GPUs, whatever `WARP_LINK` says; all ranks are to say the same.
+    /// This world, in which `carrier` carries sums between GPUs, whatever `WARP_LINK` says; all ranks are to say the same.
     #[must_use]
     pub fn carried_by(self, carrier: Carrier) -> Self {
         Self { carrier, ..self }
@@ -157,7 +157,7 @@ impl World {
         self.exchange(Round { what, receivers: Receivers::All, patience: Duration::ZERO }, mine)
     }
 
-    /// The same, where the first rank may keep the others waiting for `patience`: it evaluates, or writes.
+    /// As [`World::all_gather`], where the first rank may keep the others waiting for `patience`: it evaluates, or writes.
     ///
     /// # Errors
     /// As [`World::all_gather`].
@@ -170,7 +170,7 @@ impl World {
         self.exchange(Round { what, receivers: Receivers::All, patience }, mine)
     }
 
-    /// The same, which only the first rank receives; the others get nothing.
+    /// What every rank has to say, in their order, for the first rank alone; the others get nothing.
     ///
     /// # Errors
     /// As [`World::all_gather`].
@@ -192,7 +192,7 @@ impl World {
         self.broadcast_within(what, mine, Duration::ZERO)
     }
 
-    /// The same, where the first rank may keep the others waiting for `patience`.
+    /// What the first rank has to say, for which it may keep the others waiting for `patience`.
     ///
     /// # Errors
     /// As [`World::all_gather`].
@@ -222,7 +222,7 @@ impl World {
         Ok(self.all_gather(what, &[u8::from(here)])?.iter().any(|said| said.contains(&1)))
     }
 
-    /// The numbers of all ranks, one after the other.
+    /// The numbers of all ranks in double precision, rank after rank.
     ///
     /// # Errors
     /// As [`World::all_gather`].
@@ -232,7 +232,7 @@ impl World {
         Ok(parts.iter().flat_map(|part| f64s(part)).collect())
     }
 
-    /// The same in single precision.
+    /// The numbers of all ranks in single precision, rank after rank.
     ///
     /// # Errors
     /// As [`World::all_gather`].

@@ -22,6 +22,7 @@ use anyhow::{Context, Result, bail};
 use plan::{plan, planned};
 use report::{WINNER, ranked, report};
 use rounds::Rounds;
+use share::Ended;
 use shown::Shown;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
@@ -140,11 +141,11 @@ fn write(
     // This process or another one was asked to stop.
     let stopped = summary.runs.len() < summary.n_runs && (stop.is_asked() || !world.is_alone());
     let end = match outcome {
-        _ if stopped => share::STOPPED,
-        Ok(Outcome::Failed) => share::FAILED,
-        _ => share::DONE,
+        _ if stopped => Ended::Stopped,
+        Ok(Outcome::Failed) => Ended::Failed,
+        _ => Ended::Done,
     };
-    world.all_gather_within(share::END, &[end], PATIENCE)?;
+    world.all_gather_within(share::END, &end.bytes(), PATIENCE)?;
     // The terminal may be gone.
     let interrupted = || Ok(Outcome::Interrupted { signal: Stop::ended_by(Some(&stop)) });
     if stopped { interrupted() } else { outcome }

@@ -1,4 +1,4 @@
-//! What is said of a fleet at its end: its runs, value by value of a sweep, and which did best.
+//! The report on a fleet at its end: its runs, value by value of a sweep, and which did best.
 
 use crate::commands::{say, were};
 use crate::output::short;

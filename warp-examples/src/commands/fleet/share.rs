@@ -12,10 +12,28 @@ use warp_train::world::{PATIENCE, World};
 
 /// What all processes come to when the first has written everything.
 pub(super) const END: &str = "the fleet's end";
-/// What the first says then: all runs have ended, well or not, or some are left.
-pub(super) const DONE: u8 = 0;
-pub(super) const FAILED: u8 = 1;
-pub(super) const STOPPED: u8 = 2;
+
+/// What the first process says at a fleet's end, as one byte.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// All runs have ended well.
+    Done = 0,
+    /// All runs have ended, and some of them failed.
+    Failed = 1,
+    /// Some runs are left.
+    Stopped = 2,
+}
+
+impl Ended {
+    /// What `said` means; `None` for anything that no process says.
+    fn of(said: &[u8]) -> Option<Self> {
+        [Self::Done, Self::Failed, Self::Stopped].into_iter().find(|end| said == end.bytes())
+    }
+
+    pub(super) fn bytes(self) -> [u8; 1] {
+        [self as u8]
+    }
+}
 
 /// Trains what is dealt to this process; the first says what came of it.
 pub(super) fn train(
@@ -37,9 +55,9 @@ pub(super) fn train(
         rounds.train(&mut learner, together)
     })?;
     let said = world.all_gather_within(END, &[], PATIENCE)?;
-    Ok(match said[0][..] {
-        [STOPPED] => Outcome::Interrupted { signal: Stop::ended_by(Some(&stop)) },
-        [FAILED] => Outcome::Failed,
-        _ => Outcome::Done,
+    Ok(match Ended::of(&said[0]) {
+        Some(Ended::Stopped) => Outcome::Interrupted { signal: Stop::ended_by(Some(&stop)) },
+        Some(Ended::Failed) => Outcome::Failed,
+        Some(Ended::Done) | None => Outcome::Done,
     })
 }

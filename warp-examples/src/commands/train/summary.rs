@@ -1,4 +1,4 @@
-//! What is said of a run at its end.
+//! The summary that is printed of a run at its end.
 
 use crate::commands::progress::by_group;
 use crate::output::{say, short};

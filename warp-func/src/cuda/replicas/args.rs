@@ -1,4 +1,4 @@
-//! What the kernels of replicas that go their own way take.
+//! Arguments of the kernels of replicas that go their own way.
 
 crate::kernel_args! {
     /// What such replicas have beside a run's arrays, and which of them are to do what.

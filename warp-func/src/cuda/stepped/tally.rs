@@ -1,4 +1,4 @@
-//! What is known of the episodes that ended, for each environment, until somebody asks.
+//! Totals of the episodes that ended, for each environment, until somebody asks.
 
 use crate::episodes::{EpisodeTotals, Spread};
 use crate::error::Result;

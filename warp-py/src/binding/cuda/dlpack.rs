@@ -139,7 +139,7 @@ unsafe extern "C" fn free(managed: *mut Managed) {
     }
 }
 
-/// The same.
+/// Frees a versioned tensor and what it holds.
 unsafe extern "C" fn free_versioned(managed: *mut ManagedVersioned) {
     // SAFETY: as above.
     unsafe {

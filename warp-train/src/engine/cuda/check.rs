@@ -35,7 +35,7 @@ pub struct Apart {
 /// What is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// The same bit by bit.
+    /// What both compute to the last bit.
     Same,
     /// Products and what is near to them.
     Output,

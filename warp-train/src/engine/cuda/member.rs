@@ -107,7 +107,7 @@ pub(crate) fn sources(config: &TrainConfig, machine: Machine) -> Result<Vec<(Sou
     Ok(all)
 }
 
-/// The same of one policy, that of `setting`.
+/// The texts of the programs of one policy, that of `setting`, for a GPU like `machine`.
 ///
 /// # Errors
 /// As [`sources`].

@@ -31,6 +31,8 @@ mod row_tiles;
 mod schedule;
 mod shards;
 mod state;
+#[cfg(test)]
+pub(crate) mod test_compiler;
 mod text;
 mod tracer;
 

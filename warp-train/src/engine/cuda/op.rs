@@ -17,7 +17,7 @@ pub(super) enum Op {
     AdvanceRing,
     /// Keeps what came of a step.
     Store,
-    /// The same by every block that needs the step at once, and by the last block.
+    /// Keeps what came of a step, in every block that needs the step at once, and in the last block.
     StoreIfDrawn,
     /// Notes whose episodes end with a step that is not kept.
     NoteEnds,
@@ -76,7 +76,7 @@ pub(super) struct Follow {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum BackwardTarget {
     Parameters,
-    /// The same, where [`Op::Learn`] takes them all for a step: less needs to be kept.
+    /// To parameters that [`Op::Learn`] takes all for a step: less needs to be kept.
     ParametersForStep,
     Input,
 }

@@ -7,7 +7,7 @@ use crate::algorithm::{ColumnId, Gradients, ModelId, PassId};
 use crate::engine::cpu::CpuEngine;
 use crate::error::{Error, Result};
 use crate::model::{
-    Activation, LAYER_NORM_EPSILON, LayerShape, NamedTensor, Perceptron, transpose,
+    Activation, Half, LAYER_NORM_EPSILON, LayerShape, NamedTensor, Perceptron, transpose,
 };
 use std::collections::BTreeMap;
 
@@ -66,16 +66,12 @@ struct Kept {
 
 /// The nearest number in bf16.
 fn bf16(x: f32) -> f32 {
-    let bits = x.to_bits();
-    f32::from_bits((bits + 0x7fff + (bits >> 16 & 1)) & 0xffff_0000)
+    Half::Bf16.nearest(x.into()) as f32
 }
 
-/// The nearest number in fp16.
+/// The nearest finite number in fp16.
 fn fp16(x: f32) -> f32 {
-    // Numbers of fp16 are that far apart there; below 2^-14 no nearer.
-    let exponent = (x.to_bits() >> 23 & 0xff) as i32 - 127;
-    let spacing = 2.0_f32.powi(exponent.max(-14) - 10);
-    ((x / spacing).round_ties_even() * spacing).clamp(-LARGEST_FP16, LARGEST_FP16)
+    (Half::Fp16.nearest(x.into()) as f32).clamp(-LARGEST_FP16, LARGEST_FP16)
 }
 
 fn rounded(numbers: &[f32], to: fn(f32) -> f32) -> Vec<f32> {

@@ -63,6 +63,7 @@ pub(super) fn of_several(text: String) -> String {
 mod tests {
     use super::super::context::ProgramContext;
     use super::super::layout::Layout;
+    use super::super::test_compiler;
     use super::super::text::memory_text;
     use super::super::{H200, Setting};
     use super::*;
@@ -73,7 +74,6 @@ mod tests {
     use crate::memory::{GOES_ON, TERMINATED, TRUNCATED, Transition};
     use std::process::Command;
     use warp_core::kernel_text::{HEADERS, HOST_SHIM};
-    use warp_func::host::Compiler;
 
     /// Steps, behind each of which there is an update; more than memories hold.
     const STEPS: u32 = 30;
@@ -129,10 +129,7 @@ mod tests {
 
         /// Nothing without a C++ compiler.
         fn on_gpu(&self) -> Option<Vec<u32>> {
-            let Some(compiler) = Compiler::find() else {
-                eprintln!("ignored: no C++ compiler found ($CXX, c++, g++, clang++)");
-                return None;
-            };
+            let compiler = test_compiler::find()?;
             let Self { config, setting: Setting { place, agents, .. }, plan } = self;
             let division = self.setting.division();
             let layout = Layout::new(plan, place.n_rows, H200, self.setting.precision);

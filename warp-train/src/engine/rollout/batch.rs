@@ -60,7 +60,7 @@ pub struct Moments {
 }
 
 impl Moments {
-    /// Of all `numbers`.
+    /// Count and moments of what `numbers` gives, which is asked several times.
     pub fn of<I: Iterator<Item = f64>>(numbers: impl Fn() -> I) -> Self {
         let n = numbers().count() as f64;
         let mean = numbers().sum::<f64>() / n.max(1.0);
@@ -68,7 +68,7 @@ impl Moments {
         Self { n, mean, squares }
     }
 
-    /// Of these numbers and those that `other` is of (Chan, Golub & LeVeque, 1979).
+    /// Count and moments of these numbers and those that `other` is of (Chan, Golub & LeVeque, 1979).
     #[must_use]
     pub fn with(self, other: Self) -> Self {
         if self.n == 0.0 || other.n == 0.0 {

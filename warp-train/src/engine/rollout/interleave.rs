@@ -14,7 +14,7 @@ pub(crate) struct GroupRows {
 }
 
 impl GroupRows {
-    /// Those of all agents of `plan`, in order.
+    /// The rows of all agents of `plan`, range after range.
     pub(crate) fn of(plan: &PolicyPlan, spec: &EnvSpec) -> Vec<Self> {
         let mut at = 0;
         let rows = |agents: &AgentRange| {

@@ -1,4 +1,4 @@
-//! What happened in `num_steps` steps of all replicas, policy by policy; allocated once.
+//! Rollouts: what happened in `num_steps` steps of all replicas, policy by policy; allocated once.
 //!
 //! A row is one agent of one replica; rows go replica by replica, agents in the order of the
 //! policy's groups. Everything is `[n_steps, n_rows, ...]`, time first.
@@ -183,7 +183,8 @@ impl PolicyRollout {
         &self.obs[t * self.n_rows * self.width..][..self.n_rows * self.width]
     }
 
-    /// The same, to be normalised, and the weights of those rows (empty if nobody can leave).
+    /// Observations before step `t`, f32 `[n_rows, width]`, to be normalised in place, and the weights of those rows,
+    /// f32 `[n_rows]` (empty if nobody can leave).
     pub fn inputs_mut(&mut self, t: usize) -> (&mut [f32], &[f32]) {
         let rows = self.rows(t);
         let obs = &mut self.obs[rows.start * self.width..rows.end * self.width];

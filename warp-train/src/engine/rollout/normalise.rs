@@ -33,7 +33,7 @@ pub struct RunningMoments {
 }
 
 impl RunningMoments {
-    /// Of no samples yet.
+    /// Moments of no samples yet, each of `width` numbers.
     #[must_use]
     pub fn new(width: usize) -> Self {
         Self { count: 0.0, mean: vec![0.0; width], var: vec![0.0; width] }
@@ -79,7 +79,7 @@ impl RunningMoments {
         self.count = total;
     }
 
-    /// The same as what the first rollout is seen through: a number that is the same in all samples
+    /// These moments as what the first rollout is seen through: a number that is the same in all samples
     /// has the deviation 1, since nothing is known of it, and the samples count for [`BEGINNING`].
     #[must_use]
     pub fn as_beginning(mut self) -> Self {
@@ -147,7 +147,7 @@ struct RewardNormaliser {
     gamma: Schedule,
     /// Of the discounted return.
     moments: RunningMoments,
-    /// The same of the rollout at hand, by the shards that are here, where there are several.
+    /// Moments of the discounted return in the rollout at hand, by the shards that are here, where there are several.
     pending: Vec<RunningMoments>,
     /// The discounted return of each row so far, `[n_rows]`.
     returns: Vec<f64>,

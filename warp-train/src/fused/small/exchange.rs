@@ -3,12 +3,12 @@
 //! Without a C++ compiler (`$CXX`, or `c++`, `g++`, `clang++` on the path) these tests say so and hold nothing.
 
 use crate::engine::collectives::{EXCHANGE, LinkArgs};
+use crate::engine::cuda::test_compiler;
 use std::path::Path;
 use std::process::Command;
 use warp_core::device_struct::declare;
 use warp_core::kernel_text::HOST_SHIM;
 use warp_func::cuda::KernelArgs;
-use warp_func::host::Compiler;
 
 /// Rounds until their numbers begin again, as in the text.
 const ROUNDS: u64 = 0xffff_fffe;
@@ -46,10 +46,7 @@ impl Ranks {
     /// Runs the trials, one after the other.
     fn play(self, trials: &[Trial]) -> Vec<Seen> {
         let Self { ranks, blocks } = self;
-        let Some(compiler) = Compiler::find() else {
-            eprintln!("ignored: no C++ compiler found ($CXX, c++, g++, clang++)");
-            return Vec::new();
-        };
+        let Some(compiler) = test_compiler::find() else { return Vec::new() };
         let folder = format!("warp-exchange-{}-{ranks}", std::process::id());
         let folder = std::env::temp_dir().join(folder);
         let text = format!(

@@ -181,7 +181,7 @@ impl FewReplicasLearner {
         Ok(())
     }
 
-    /// The same runs, from other states.
+    /// Starts the runs that it has again, from these states, in their order.
     ///
     /// # Errors
     /// Tensors that do not fit.

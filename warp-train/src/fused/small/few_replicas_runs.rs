@@ -23,7 +23,7 @@ pub(crate) struct Runs {
 }
 
 impl Runs {
-    /// Those of `configs`, where a learner has room for so many `schedules`.
+    /// The runs of `configs`, where a learner has room for so many `schedules`.
     pub(crate) fn new<'a>(
         configs: impl Iterator<Item = &'a TrainConfig> + Clone,
         schedules: usize,
@@ -46,7 +46,7 @@ pub(crate) struct PackedRuns {
     pub(super) runs: Runs,
     /// With zeros behind those of the last run.
     pub(super) weights: Vec<f32>,
-    /// The same of both moments; nothing where all are zeros.
+    /// Both of Adam's moments, laid out as the weights are; nothing where all are zeros.
     pub(super) moments: Option<[Vec<f32>; 2]>,
     pub(super) normalisers: Packed,
     pub(super) n_steps: u64,
@@ -93,7 +93,7 @@ impl PackedRuns {
 pub(crate) struct FewReplicasFigures(pub(super) Readback);
 
 impl FewReplicasFigures {
-    /// They, as soon as the launch is done.
+    /// Waits until the launch is done and gives its figures.
     ///
     /// # Errors
     /// Whatever went wrong on the device.
@@ -102,12 +102,12 @@ impl FewReplicasFigures {
     }
 }
 
-/// The same on the host: [`Figures`], [`MOST_ITERATIONS`] of them per run.
+/// Figures of a launch on the host: [`Figures`], [`MOST_ITERATIONS`] of them per run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FewReplicasRows<'a>(&'a [u8]);
 
 impl FewReplicasRows<'_> {
-    /// Those of iteration `i` of the launch of its run number `run`, which has this configuration and had
+    /// What iteration `i` of the launch gave in its run number `run`, which has this configuration and had
     /// done `env_steps` before it.
     ///
     /// # Errors

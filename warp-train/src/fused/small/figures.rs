@@ -93,7 +93,7 @@ pub(super) fn spread(count: f64, of: Spread) -> Spread {
     if count > 0.0 { of } else { Spread::default() }
 }
 
-/// The same as [`policy_metrics`], and means of the rollout.
+/// As [`policy_metrics`], with means of the rollout.
 ///
 /// # Errors
 /// A policy that diverged.

@@ -22,7 +22,7 @@ pub(super) fn padded_hidden(keys: &PolicyConfig) -> Option<usize> {
     fits.then_some(width)
 }
 
-/// The same of a network that the kernels have.
+/// Outputs of both hidden layers as the kernels have them, of a network that they have.
 pub(super) fn hidden(keys: &PolicyConfig) -> usize {
     padded_hidden(keys).unwrap_or(WIDTHS[WIDTHS.len() - 1])
 }
@@ -46,7 +46,7 @@ impl Places {
         Self::of_policy(config, 0)
     }
 
-    /// Those of policy number `index`.
+    /// Sizes of policy number `index`.
     pub(super) fn of_policy(config: &TrainConfig, index: usize) -> Self {
         let plan = &config.policies[index];
         Self {

@@ -42,7 +42,7 @@ pub(crate) struct MultiAgentLearner {
     n_figures: usize,
     /// What each warp says of them, iteration by iteration, f64.
     figures: DeviceArray,
-    /// The same of all warps together.
+    /// Figures of all warps together, iteration by iteration, f64.
     totals: DeviceArray,
 }
 

@@ -22,7 +22,7 @@ pub(super) struct Normalised {
 }
 
 impl Normalised {
-    /// Those of `plan`, whose agents see `width` numbers each and are `n_rows` in all replicas.
+    /// What `plan` normalises, whose agents see `width` numbers each and are `n_rows` in all replicas.
     pub(super) fn new(plan: &PolicyPlan, width: usize, n_rows: usize) -> Self {
         let keys = &plan.config;
         let gamma = keys.gamma.at(0);

@@ -123,7 +123,7 @@ warp_core::device_struct! {
         n_totals: u32,
     }
 
-    /// The same of a rollout of several agents: bytes of all networks and of a warp's rows, and the figures.
+    /// Sizes of what a rollout of several agents keeps: bytes of all networks and of a warp's rows, and the figures.
     pub(super) struct MultiAgentSizes { networks: u32, rows: u32, n_figures: u32 }
 }
 

@@ -79,7 +79,7 @@ pub(in super::super) fn run_sources(config: &TrainConfig, env: &EnvKernels) -> [
     [collect, "update.cu"].map(|file| source_of(&config.policies[0], &constants, env, tuning, file))
 }
 
-/// The same of whole runs; with `spread` a block has one of a run's networks and not all.
+/// The kernel of whole runs with few replicas; with `spread` a block has one of a run's networks and not all.
 pub(super) fn few_replicas_source(config: &TrainConfig, env: &EnvKernels, spread: bool) -> Source {
     let mut constants = constants(config, 0);
     // 0: any number of tiles.
@@ -90,7 +90,7 @@ pub(super) fn few_replicas_source(config: &TrainConfig, env: &EnvKernels, spread
     source_of(&config.policies[0], &constants, env, tuning, "few_replicas.cu")
 }
 
-/// The same of so many runs side by side.
+/// The kernel of `runs` whole runs side by side.
 pub(in super::super) fn fleet_source(
     config: &TrainConfig,
     env: &EnvKernels,
@@ -100,7 +100,7 @@ pub(in super::super) fn fleet_source(
     few_replicas_source(config, env, spreads(config, runs, multiprocessors))
 }
 
-/// The same of policy number `index`'s update alone.
+/// The kernel of policy number `index`'s update alone.
 pub(super) fn update_source(config: &TrainConfig, index: usize, env: &EnvKernels) -> Source {
     let mut constants = constants(config, index);
     let rows = samples(config, index) / config.run.num_steps;

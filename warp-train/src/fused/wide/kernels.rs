@@ -58,7 +58,7 @@ kernels! {
     TensorWeightsKernels { tensor_weights }
     /// What goes into layers on tensor cores and comes out of them.
     TiledRowKernels { tiled_pack, tiled_store_obs, tiled_gather, tiled_sum }
-    /// Those layers forward ..
+    /// Tiled layers forward ..
     TiledForwardKernels { tiled_forward, tiled_forward_narrow }
     /// .. the last hidden one of them with few outputs ..
     TiledLastKernels { tiled_last, tiled_last_narrow }

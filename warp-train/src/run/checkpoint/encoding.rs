@@ -38,7 +38,7 @@ impl OwnedTensor {
         &self.bytes
     }
 
-    /// The same with the rows of `parts`, one after the other, of which each is as large as this.
+    /// A tensor of the rows of `parts`, one after the other, each as large as this one.
     pub(crate) fn of_parts(&self, parts: &[Vec<u8>]) -> Self {
         let mut shape = self.shape.clone();
         shape[0] *= parts.len();

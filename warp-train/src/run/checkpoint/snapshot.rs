@@ -1,4 +1,4 @@
-//! What a checkpoint holds, put together from all ranks: rows in the order of replicas, weights as every rank
+//! The content of a checkpoint, put together from all ranks: rows in the order of replicas, weights as every rank
 //! has them.
 
 use super::encoding::encode;
@@ -37,7 +37,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Of a run of one rank, whose environments the host knows as they are.
+    /// The snapshot of a run of one rank, whose environments the host knows as they are.
     #[must_use]
     pub fn of(counters: &Counters, learner: LearnerState, envs: &dyn VecEnv) -> Self {
         let (counters, run_step) = (counters.clone(), envs.run_step());

@@ -44,7 +44,7 @@ pub struct Fleet {
     /// The runs that other processes train, as they were when they were compared last, by number.
     pub(super) others: Mutex<BTreeMap<usize, Standing>>,
     pub(super) env_steps: AtomicU64,
-    /// Those that were done before this process.
+    /// Environment steps that were done before this process.
     first_steps: u64,
     n_ended: AtomicUsize,
     /// Whether something could not be written: no run goes on then, on any device.
@@ -220,7 +220,7 @@ impl Fleet {
         })
     }
 
-    /// The same in a round after which runs pause: one that would have finished is kept as it is, to go on or to be
+    /// As [`Fleet::take`], in a round after which runs pause: one that would have finished is kept as it is, to go on or to be
     /// stopped ([`Fleet::stop`]).
     pub fn take_pausing(&self, run: usize, event: FleetEvent<'_>) -> ControlFlow<()> {
         let FleetEvent::Finished(learner) = event else { return self.take(run, event) };

@@ -10,7 +10,7 @@ pub struct MultiDeviceFleet<'a> {
 }
 
 impl<'a> MultiDeviceFleet<'a> {
-    /// Of these fleets.
+    /// One fleet of `fleets`, which train side by side.
     ///
     /// # Errors
     /// There are none.

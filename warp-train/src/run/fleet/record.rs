@@ -1,4 +1,4 @@
-//! What is kept of a run's iterations: at most [`RECORDS`] lines, so that a fleet of thousands stays
+//! Records of a run's iterations in a fleet: at most [`RECORDS`] lines, so that a fleet of thousands stays
 //! readable.
 
 use crate::algorithm::PolicyFigures;

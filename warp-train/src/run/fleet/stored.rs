@@ -1,4 +1,4 @@
-//! What a fleet's folder says of the fleet, whoever trains it.
+//! A fleet as its folder describes it, whoever trains it.
 
 use super::ends::{EndsFile, noted};
 use super::fleet_json::{self, LIST, Listed};

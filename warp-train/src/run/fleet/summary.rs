@@ -1,4 +1,4 @@
-//! What came of a fleet: every run's return, their mean and spread, value by value of a sweep.
+//! The summary of a fleet: every run's return, their mean and spread, value by value of a sweep.
 
 use super::combinations;
 use crate::run::confidence_interval::{Estimate, INTERVAL};
@@ -39,7 +39,7 @@ pub struct FleetSummary {
     /// Over the finished runs; of a sweep without an interval.
     #[serde(flatten)]
     pub returns: GroupedReturns,
-    /// The same for each combination of swept values, in the order of the runs; empty without a sweep.
+    /// Returns for each combination of swept values, in the order of the runs; empty without a sweep.
     pub swept: Vec<SweptReturns>,
     /// The runs that have ended.
     pub runs: Vec<RunSummary>,
@@ -58,7 +58,7 @@ pub struct RunSummary {
     pub env_steps: u64,
     /// Mean return of its last 100 or more episodes; `None` if none has ended.
     pub mean_episode_return: Option<f64>,
-    /// The same for each group of agents.
+    /// Mean return of its last 100 or more episodes, by group of agents.
     pub mean_group_return: BTreeMap<String, f64>,
     /// Why it failed; `None` if it did not.
     pub error: Option<String>,
@@ -132,7 +132,7 @@ pub struct SweptReturns {
 }
 
 impl Returns {
-    /// Of some returns; `None` for none.
+    /// Mean and spread of `returns`; `None` if there are none.
     #[must_use]
     pub fn of(returns: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut sorted: Vec<f64> = returns.into_iter().collect();
@@ -143,7 +143,7 @@ impl Returns {
         Some(Self { n, mean, std, confidence, interval: INTERVAL, min, median, max })
     }
 
-    /// The same for runs of different values: their mean is one over whatever was swept, and has no
+    /// These returns as those of runs with different values: their mean is one over whatever was swept, and has no
     /// deviation or interval to speak of.
     #[must_use]
     pub fn across(self) -> Self {
@@ -152,7 +152,7 @@ impl Returns {
 }
 
 impl GroupedReturns {
-    /// Of some runs, each with its return and those of its groups.
+    /// Mean and spread of the returns of `runs`, each with its return and those of its groups.
     #[must_use]
     pub fn of<'a>(
         runs: impl Iterator<Item = (Option<f64>, &'a BTreeMap<String, f64>)> + Clone,
@@ -169,7 +169,7 @@ impl GroupedReturns {
         }
     }
 
-    /// The same for runs of different values: [`Returns::across`].
+    /// These returns as those of runs with different values: [`Returns::across`].
     #[must_use]
     pub fn across(self) -> Self {
         let groups = self.groups.into_iter().map(|(name, returns)| (name, returns.across()));
@@ -181,7 +181,7 @@ impl GroupedReturns {
 pub(super) struct Work {
     /// Environment steps in all.
     pub(super) env_steps: u64,
-    /// Those of this process.
+    /// Environment steps of this process.
     pub(super) own_steps: u64,
     /// Wall time of this process.
     pub(super) seconds: f64,

@@ -97,7 +97,7 @@ impl<'a> ThreadFleet<'a> {
 }
 
 impl ThreadFleet<'_> {
-    /// The same as [`FleetLearner::launch`], with a further thread for each of `others`, which creates its
+    /// As [`FleetLearner::launch`], with a further thread for each of `others`, which creates its
     /// environments from that registry.
     pub(super) fn launch_beside(
         &mut self,

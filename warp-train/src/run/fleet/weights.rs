@@ -21,7 +21,7 @@ pub struct FleetWeights {
 }
 
 impl FleetWeights {
-    /// Those of the fleet in `folder`.
+    /// The weights of the fleet in `folder`.
     ///
     /// # Errors
     /// A file that can't be read.

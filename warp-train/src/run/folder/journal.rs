@@ -129,7 +129,7 @@ impl Journal {
         }
     }
 
-    /// The same file after its folder was given another name.
+    /// This file after its folder was given the name `folder`.
     pub(crate) fn moved_to(self, folder: &Path) -> Self {
         Self { path: folder.join(METRICS), ..self }
     }

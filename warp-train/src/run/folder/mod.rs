@@ -1,4 +1,4 @@
-//! What a run writes into its folder and reads from it: configurations, records and checkpoints, and which of them
+//! A run's folder, what is written into it and read from it: configurations, records and checkpoints, and which of them
 //! are set aside when it goes on from an earlier step.
 
 pub mod array_files;

@@ -95,11 +95,11 @@ pub struct Summary {
     pub seconds: f64,
     /// Environment steps per second in the process that ended the run, its first iteration excluded.
     pub env_steps_per_second: f64,
-    /// The same for each phase.
+    /// Environment steps per second of each phase, in that process.
     pub steps_per_second: StepRates,
     /// Mean return of the last 100 or more episodes; `None` if none has ended.
     pub mean_episode_return: Option<f64>,
-    /// The same for each group of agents.
+    /// Mean return of the last 100 or more episodes, by group of agents.
     pub mean_group_return: BTreeMap<String, f64>,
     /// Version of the crate.
     pub version: String,

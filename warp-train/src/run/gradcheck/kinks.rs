@@ -5,6 +5,7 @@
 //! numbers are rounded relative to their size, or leave out nearly every row of a wide network.
 
 use super::tower::{Kept, Layer, Tower};
+use crate::model::Half;
 
 /// Rows nearer than this to a point at which the loss has no derivative are left out ..
 pub(super) const NEAR: f64 = 1e-4;
@@ -12,50 +13,28 @@ pub(super) const NEAR: f64 = 1e-4;
 /// beyond it. Relus are left to [`RoundedTower`].
 pub(super) const HALF_NEAR: f64 = 5e-3;
 
-/// What operands of products are rounded to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Rounding {
-    Fp16,
-    Bf16,
-}
-
-impl Rounding {
-    /// The nearest number of that type.
-    fn nearest(self, x: f64) -> f64 {
-        let (digits, smallest_exponent) = match self {
-            Self::Fp16 => (10, -14),
-            Self::Bf16 => (7, -126),
-        };
-        let exponent = match x == 0.0 {
-            true => smallest_exponent,
-            false => (x.abs().log2().floor() as i32).max(smallest_exponent),
-        };
-        let spacing = 2.0_f64.powi(exponent - digits);
-        (x / spacing).round_ties_even() * spacing
-    }
-
-    fn all(self, x: &[f64]) -> Vec<f64> {
-        x.iter().map(|x| self.nearest(*x)).collect()
-    }
+/// `x`, rounded to the digits of `half`.
+fn rounded(half: Half, x: &[f64]) -> Vec<f64> {
+    x.iter().map(|x| half.nearest(*x)).collect()
 }
 
 /// The hidden layers of a tower with relus, with operands rounded.
 #[derive(Debug)]
 pub(super) struct RoundedTower {
     layers: Vec<Layer>,
-    rounding: Rounding,
+    half: Half,
 }
 
 impl RoundedTower {
-    pub(super) fn new(tower: &Tower, rounding: Rounding) -> Self {
-        let layer = |layer: &Layer| Layer { weight: rounding.all(&layer.weight), ..layer.clone() };
-        Self { layers: tower.hidden.iter().map(layer).collect(), rounding }
+    pub(super) fn new(tower: &Tower, half: Half) -> Self {
+        let layer = |layer: &Layer| Layer { weight: rounded(half, &layer.weight), ..layer.clone() };
+        Self { layers: tower.hidden.iter().map(layer).collect(), half }
     }
 
     /// Whether a relu may be on another side here than in `kept`, which was computed without rounding: if it is,
     /// or if it is no further from its kink, both ways, than rounding moves those of its layer.
     pub(super) fn may_cross(&self, kept: &Kept) -> bool {
-        let mut x = self.rounding.all(&kept.inputs[0]);
+        let mut x = rounded(self.half, &kept.inputs[0]);
         for (layer, exact) in self.layers.iter().zip(&kept.sums) {
             let sums = layer.normed(&layer.forward(&x));
             let near = NEAR + typical_distance(&sums, exact);
@@ -63,7 +42,7 @@ impl RoundedTower {
             if pairs.any(|(a, b)| a * b <= 0.0 || a.abs().min(b.abs()) < near) {
                 return true;
             }
-            x = sums.iter().map(|sum| self.rounding.nearest(sum.max(0.0))).collect();
+            x = sums.iter().map(|sum| self.half.nearest(sum.max(0.0))).collect();
         }
         false
     }
@@ -80,39 +59,24 @@ mod tests {
     use super::*;
     use crate::model::Activation;
 
-    #[test]
-    fn numbers_are_rounded_as_their_types_are() {
-        for (x, fp16, bf16) in [
-            (0.0, 0.0, 0.0),
-            (-2.0, -2.0, -2.0),
-            (1.0 + 1.0 / 2048.0, 1.0, 1.0),
-            (1.0 + 3.0 / 2048.0, 1.0 + 4.0 / 2048.0, 1.0),
-            (-1.0 - 3.0 / 256.0, -1.0 - 3.0 / 256.0, -1.0 - 4.0 / 256.0),
-            (3e-8, 2.0_f64.powi(-24), 3e-8),
-        ] {
-            assert_eq!(Rounding::Fp16.nearest(x), fp16, "{x}");
-            assert!((Rounding::Bf16.nearest(x) - bf16).abs() < 1e-10, "{x}");
-        }
-    }
-
     /// A relu of `x * weight + bias`.
-    fn may_cross(x: f64, weight: f64, bias: f64, rounding: Rounding) -> bool {
+    fn may_cross(x: f64, weight: f64, bias: f64, half: Half) -> bool {
         let layer =
             Layer { name: String::new(), weight: vec![weight], bias: vec![bias], norm: None };
         let tower = Tower { hidden: vec![layer], heads: Vec::new() };
-        RoundedTower::new(&tower, rounding).may_cross(&tower.forward(Activation::Relu, &[x]))
+        RoundedTower::new(&tower, half).may_cross(&tower.forward(Activation::Relu, &[x]))
     }
 
     #[test]
     fn relus_that_rounding_moves_across_their_kink_are_found() {
         // 8.003 is 8 in both types.
-        assert!(may_cross(8.003, 1.0, -8.001, Rounding::Fp16));
-        assert!(may_cross(8.003, 1.0, -7.999, Rounding::Bf16));
+        assert!(may_cross(8.003, 1.0, -8.001, Half::Fp16));
+        assert!(may_cross(8.003, 1.0, -7.999, Half::Bf16));
         // It moves by 0.003: 0.005 is further, 0.002 is not.
-        assert!(!may_cross(8.003, 1.0, -7.992, Rounding::Fp16));
-        assert!(may_cross(8.003, 1.0, -7.998, Rounding::Fp16));
+        assert!(!may_cross(8.003, 1.0, -7.992, Half::Fp16));
+        assert!(may_cross(8.003, 1.0, -7.998, Half::Fp16));
         // What is exact has no kink nearer than elsewhere.
-        assert!(!may_cross(8.0, 1.0, -7.9998, Rounding::Fp16));
-        assert!(may_cross(8.0, 1.0, -7.99995, Rounding::Fp16));
+        assert!(!may_cross(8.0, 1.0, -7.9998, Half::Fp16));
+        assert!(may_cross(8.0, 1.0, -7.99995, Half::Fp16));
     }
 }

@@ -32,26 +32,26 @@ use crate::error::{Error, Result};
 use crate::loss::a2c::A2cConfig;
 use crate::loss::ppo::PpoConfig;
 use crate::loss::{LossMetrics, Minibatch};
-use crate::model::{NamedTensor, PolicyTensors, from_moments};
+use crate::model::{Half, NamedTensor, PolicyTensors, from_moments};
 use crate::network::{Policy, StepSizes};
 use crate::run::learner::Learner;
 use crate::run::learner::PolicyLearner;
-use kinks::{HALF_NEAR, NEAR, Rounding};
+use kinks::{HALF_NEAR, NEAR};
 use reference::{Margin, Reference};
 use serde::Serialize;
 
 /// Largest difference between an element of a gradient and the finite difference, relative to the
 /// largest element of its tensor: f32 sums against f64 ones.
 pub const BOUND: f64 = 2e-4;
-/// The same where products have half-precision operands, of which each is rounded by up to 2^-11: some
+/// [`BOUND`] where products have half-precision operands, of which each is rounded by up to 2^-11: some
 /// ten times that, relative to the largest element that the tensor would have if the gradients of all
 /// rows had one sign. Where they cancel, their rounding does not.
 pub const HALF_BOUND: f64 = 5e-3;
-/// The same where what goes back is bf16, of which each number is rounded by up to 2^-9.
+/// [`BOUND`] where what goes back is bf16, of which each number is rounded by up to 2^-9.
 pub const BFLOAT_BOUND: f64 = 4.0 * HALF_BOUND;
 /// How much coarser bf16 is than fp16: it has 8 bits of a number, fp16 has 11.
 const COARSER: f64 = 8.0;
-/// The same where all operands are bf16 (`precision = "bf16"`).
+/// [`BOUND`] where all operands are bf16 (`precision = "bf16"`).
 pub const BF16_BOUND: f64 = COARSER * HALF_BOUND;
 /// A tensor whose gradient is smaller than this part of the largest one is measured against that:
 /// what is left of it is rounding.
@@ -215,12 +215,12 @@ fn compare_beyond(
 fn margin(sources: &[&mut dyn GradientSource]) -> Margin {
     let is_half = sources.iter().any(|source| source.is_half());
     let is_bf16 = sources.iter().any(|source| source.is_half() && source.is_bf16());
-    let rounding = if is_bf16 { Rounding::Bf16 } else { Rounding::Fp16 };
+    let half = if is_bf16 { Half::Bf16 } else { Half::Fp16 };
     Margin {
         // The same for fp16 and bf16: a wider one leaves fewer rows to compare.
         of_loss: if is_half { HALF_NEAR } else { NEAR },
         of_relu: NEAR,
-        rounding: is_half.then_some(rounding),
+        rounding: is_half.then_some(half),
     }
 }
 
@@ -291,7 +291,14 @@ impl Gradient {
     }
 }
 
-/// The losses that are checked, with the policy's own coefficients.
+/// Whether a policy's own loss is among those whose formulas gradients are compared with: an algorithm that learns
+/// from rollouts and is not one of this crate's has networks to check, but no formula.
+#[must_use]
+pub fn knows_loss(plan: &PolicyPlan) -> bool {
+    losses(plan).iter().any(|(algorithm, _)| *algorithm == plan.algorithm.name)
+}
+
+/// The losses that are checked, by the names of their algorithms, with the policy's own coefficients.
 fn losses(plan: &PolicyPlan) -> [(&'static str, Formula); 2] {
     let config = &plan.config;
     let (vf_coef, ent_coef) = (config.vf_coef.at(0) as f32, config.ent_coef.at(0) as f32);

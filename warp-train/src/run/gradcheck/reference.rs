@@ -5,13 +5,13 @@
 
 use super::batch::CheckBatch;
 use super::formulas::{Formula, Row, RowLoss, row_loss};
-use super::kinks::{RoundedTower, Rounding};
+use super::kinks::RoundedTower;
 use super::tower::{Kept, Layer, Norm, Tower};
 use crate::algorithm::PolicyPlan;
 use crate::error::{Error, Result};
 use crate::loss::Minibatch;
 use crate::loss::a2c::A2cConfig;
-use crate::model::{Activation, NamedTensor};
+use crate::model::{Activation, Half, NamedTensor};
 use crate::run::parallel::each;
 use serde::Serialize;
 use warp_func::thread_pool::cores;
@@ -34,7 +34,7 @@ pub(super) struct Margin {
     /// Of relus.
     pub(super) of_relu: f64,
     /// Relus must also be where operands that are rounded to this leave them on their side.
-    pub(super) rounding: Option<Rounding>,
+    pub(super) rounding: Option<Half>,
 }
 
 impl Margin {
@@ -108,8 +108,8 @@ impl<'a> Reference<'a> {
     fn leave_out_rows_near_kinks(&mut self, margin: Margin) {
         let relu = self.plan.config.activation == Activation::Relu;
         let rounded: Vec<_> = match margin.rounding {
-            Some(rounding) if relu => {
-                self.towers.iter().map(|tower| RoundedTower::new(tower, rounding)).collect()
+            Some(half) if relu => {
+                self.towers.iter().map(|tower| RoundedTower::new(tower, half)).collect()
             }
             _ => Vec::new(),
         };

@@ -21,7 +21,7 @@ pub struct SplitGradients {
 }
 
 impl SplitGradients {
-    /// Of `n_ranks` for the policies of `config`.
+    /// Native learners of `n_ranks` ranks for the policies of `config`.
     ///
     /// # Errors
     /// A network that can't be made.

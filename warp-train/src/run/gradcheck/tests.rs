@@ -1,6 +1,7 @@
 //! Networks and actions of every kind pass; a gradient that is wrong, however little, does not.
 
 use super::*;
+use crate::algorithm::table::ALGORITHMS;
 use crate::loss::actions::Actions;
 #[cfg(feature = "burn")]
 use crate::run::learner::BurnLearner;
@@ -53,6 +54,18 @@ fn check(keys: &str) {
     // No comparison of nothing with nothing.
     let of_weights = |c: &&Comparison| c.tensor.ends_with("weight") && c.against == "differences";
     assert!(found.iter().filter(of_weights).any(|c| c.error > 0.0), "{keys}");
+}
+
+#[test]
+fn every_algorithm_that_learns_from_rollouts_has_a_formula() {
+    let plan = &config("env_id = \"cartpole\"").policies[0];
+    let known: Vec<_> = losses(plan).iter().map(|(algorithm, _)| *algorithm).collect();
+    let entries = ALGORITHMS.iter().filter(|entry| !entry.is_off_policy());
+    assert_eq!(entries.map(|entry| entry.name).collect::<Vec<_>>(), known);
+    for entry in ALGORITHMS {
+        let plan = PolicyPlan { algorithm: entry, ..plan.clone() };
+        assert_eq!(knows_loss(&plan), !entry.is_off_policy(), "{}", entry.name);
+    }
 }
 
 #[test]

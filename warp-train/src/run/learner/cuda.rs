@@ -18,7 +18,7 @@ use warp_func::cuda::CudaVecEnv;
 #[derive(Debug)]
 pub struct CudaLearner {
     config: TrainConfig,
-    /// The same policies on the host: for observations that come from there.
+    /// The policies on the host: for observations that come from there.
     host: Box<dyn Learner>,
     /// What a checkpoint holds but for replay memories: of small networks up to date after every call, of others as of
     /// when it was last needed.
@@ -55,7 +55,7 @@ impl CudaLearner {
         })
     }
 
-    /// The same with networks that `foreign` makes, on the same arrays.
+    /// The policies of `config` with networks that `foreign` makes, on the same arrays.
     ///
     /// # Errors
     /// As [`CudaLearner::new`].

@@ -122,7 +122,7 @@ pub trait Learner: Send {
         None
     }
 
-    /// The learner that plays in that league.
+    /// The learner that plays the games of its league, if its policies play in one.
     fn as_league(&mut self) -> Option<&mut LeagueLearner> {
         None
     }

@@ -32,7 +32,7 @@ pub(super) enum Found {
 pub(super) struct Figures {
     /// Environment steps per second of training.
     pub(super) steps_per_second: f64,
-    /// The same of the world alone, with random actions.
+    /// Environment steps per second of the world alone, with random actions.
     pub(super) world_steps_per_second: f64,
     /// Operations of the declared networks, 10^12 a second.
     pub(super) tflops: f64,
@@ -79,7 +79,7 @@ pub(super) struct Records {
 }
 
 impl Records {
-    /// Those of the file at `path`, if there is one.
+    /// The cells of the file at `path`, if there is one.
     ///
     /// # Errors
     /// A file that can't be read, or is something else; a folder that is not there.

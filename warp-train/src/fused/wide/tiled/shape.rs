@@ -136,7 +136,7 @@ impl TiledShape {
         Some(Self { towers, layers, end: next, at_once: None, rollout: None })
     }
 
-    /// The same with what `plan` decides.
+    /// The shape of `network` with what `plan` decides.
     pub(in super::super) fn of_policy(network: &WideNetwork, plan: &PolicyPlan) -> Option<Self> {
         let shape = Self::new(network)?;
         let are_many = lanes::size_of_many_heads(plan.layout.head_sizes()) > 0;

@@ -1,4 +1,4 @@
-//! The same network and losses in f64, written plainly from the formulas.
+//! Networks and losses of the tests in f64, written plainly from the formulas.
 
 use super::{Arrays, HALF_RANGE};
 use crate::loss::actions::Actions;

@@ -1,4 +1,5 @@
-//! The same for algorithms that learn from a replay memory: every parameter that an update moves.
+//! Gradients of algorithms that learn from a replay memory against finite differences: every parameter that an
+//! update moves.
 //!
 //! `objective` and the files of formulas define what each optimiser minimises, from the papers; `networks`
 //! has plain perceptrons, `truth` central differences. `batch` is what an update is fed: transitions of the
@@ -85,8 +86,8 @@ pub fn compare_replay(
     compare_beside(config, registry, options, &|_, _| Ok(Vec::new()))
 }
 
-/// The same with the engine on a GPU, in f32 and, where networks are not too wide for it, in half
-/// precision.
+/// As [`compare_replay`], beside the processor with the engine on a GPU: in f32 and, where networks are not too wide
+/// for it, in half precision.
 ///
 /// # Errors
 /// As [`compare_replay`]; or an error of the device.

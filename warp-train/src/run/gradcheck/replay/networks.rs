@@ -105,7 +105,7 @@ pub(crate) struct Networks {
 }
 
 impl Networks {
-    /// Those called `models` among `tensors`.
+    /// The networks called `models`, whose parameters are among `tensors`.
     pub(crate) fn read<'a>(
         tensors: &[NamedTensor],
         models: impl Iterator<Item = &'a str>,

@@ -18,7 +18,7 @@ pub(crate) struct Row {
     pub(crate) next_mask: Vec<bool>,
     /// Standard normal numbers of the action that the actor draws; none if it draws nothing.
     pub(crate) noise: Vec<f64>,
-    /// And of the one that it draws next.
+    /// Standard normal numbers of the action that the actor draws next.
     pub(crate) next_noise: Vec<f64>,
 }
 
