@@ -1,6 +1,6 @@
 //! Default configurations, embedded: what `warp train ENV` does when nothing else is said.
 
-use crate::settings;
+use crate::toml_text;
 use anyhow::Context;
 use warp_core::toml::{Table, Value};
 use warp_func::Entry;
@@ -47,7 +47,7 @@ const DEFAULTS: [(&str, &str, &str); 29] = [
 /// A text that is not TOML; a test rules it out for those that are embedded.
 pub fn default_table(entry: &Entry, algorithm: Option<&str>) -> anyhow::Result<Table> {
     for text in &entry.training {
-        let table = settings::parse(text)
+        let table = toml_text::parse(text)
             .with_context(|| format!("the default configuration of {}", entry.name))?;
         if algorithm.is_none_or(|algorithm| algorithm == algorithm_of(&table)) {
             return Ok(table);
@@ -80,6 +80,7 @@ fn algorithm_of(table: &Table) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings;
 
     #[test]
     fn every_default_is_a_complete_configuration() {

@@ -25,7 +25,7 @@ pub mod settings;
 pub mod sweep;
 #[cfg(unix)]
 mod terminal_keys;
-mod toml_line;
+mod toml_text;
 mod usage;
 pub mod yaml;
 

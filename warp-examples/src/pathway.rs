@@ -1,6 +1,5 @@
 //! The way that a policy takes across a landscape of catalysis, beside the best there is.
 
-use crate::render::{Past, View};
 use anyhow::Result;
 use serde::Serialize;
 use std::ops::ControlFlow;
@@ -8,6 +7,7 @@ use warp_core::Config;
 use warp_core::toml::Table;
 use warp_envs::catalysis::{Catalysis, CatalysisConfig, CatalysisTwoAtoms, Landscape};
 use warp_func::Registry;
+use warp_func::drawing::View;
 use warp_train::episode::{EpisodeOptions, play_episode};
 use warp_train::{Learner, TrainConfig};
 
@@ -54,6 +54,14 @@ pub fn coordinates(env: &str) -> Option<&'static [&'static str]> {
     }
 }
 
+/// The state that `view` shows, x, y and z of each atom; `None`: it shows an environment that is none of
+/// catalysis.
+#[must_use]
+pub fn state(view: &View<'_>) -> Option<Vec<i32>> {
+    let coordinate = |name: &&str| view.array::<i32>(name)?.first().copied();
+    coordinates(&view.spec().name)?.iter().map(coordinate).collect()
+}
+
 /// The landscape of the environment called `env` with the configuration `config`; `None`: it has
 /// none.
 ///
@@ -78,18 +86,17 @@ impl Pathway {
     ) -> Result<Option<Self>> {
         let env = &config.run.env_id;
         let Some(landscape) = landscape(env, &config.env)? else { return Ok(None) };
-        let (mut past, mut rewards) = (Past::default(), Vec::new());
+        let (mut states, mut rewards) = (Vec::new(), Vec::new());
         let group = &config.spec.groups[0].name;
         play_episode(learner, config, registry, options, &mut |envs, _| {
             let view = View::new(envs, &config.env);
-            past.record(&view);
+            states.extend(state(&view));
             rewards.push(view.number(&format!("reward.{group}")).map_or(0.0, f64::from));
             Ok::<_, anyhow::Error>(ControlFlow::Continue(()))
         })?;
         // What is in the array at the start belongs to no step.
         let gamma = config.policies[0].config.gamma.at(config.run.total_steps);
         let discounted = rewards[1..].iter().rev().fold(0.0, |after, r| r + gamma * after);
-        let states = past.states();
         let energies = || states.iter().filter_map(|state| landscape.energy(state));
         let start = energies().next().unwrap_or(0.0);
         Ok(Some(Self {

@@ -2,7 +2,7 @@
 
 use crate::basis::Basis;
 use crate::output::tell;
-use crate::toml_line::line_of;
+use crate::toml_text::line_of;
 use crate::yaml;
 use anyhow::{Context, Result, bail};
 use std::path::Path;
@@ -11,6 +11,8 @@ use warp_data::file;
 use warp_func::{Entry, Registry};
 use warp_train::TrainConfig;
 use warp_train::config::drop_foreign_keys;
+
+pub use crate::toml_text::parse;
 
 /// The configuration for `target`, an environment's name, a TOML file or a run configuration of the
 /// original in YAML, changed by `sets` (`key=value` each; the key may have dots).
@@ -181,18 +183,6 @@ fn placed(error: anyhow::Error, target: &str, overrides: &Table) -> anyhow::Erro
         Some(line) => error.context(format!("configuration \"{target}\", line {line}")),
         None => error,
     }
-}
-
-/// TOML, its error in one line.
-///
-/// # Errors
-/// Where and why the text is not TOML.
-pub fn parse(text: &str) -> Result<Table> {
-    text.parse::<Table>().map_err(|e| {
-        let line =
-            e.span().map_or(1, |span| text[..span.start.min(text.len())].lines().count().max(1));
-        anyhow::anyhow!("line {line}: {}", e.message().replace('\n', ", "))
-    })
 }
 
 /// Puts `key=value` into `table`; a value that is not TOML is a text.
@@ -371,11 +361,6 @@ mod tests {
             warp_envs::registry().with_defaults::<warp_envs::cartpole::CartPole>("gamma = = 1");
         let error = format!("{:#}", configure("cartpole", &[], &broken).unwrap_err());
         assert!(error.starts_with("the default configuration of cartpole: line 1: "), "{error}");
-    }
-
-    #[test]
-    fn a_broken_file_is_refused_with_its_line() {
-        assert!(format!("{:#}", parse("a = 1\nb = = 2\n").unwrap_err()).starts_with("line 2: "));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What an item declares, as far as a body can use it.
 
-use crate::diagnostic::Result;
-use crate::modules::{docs_of, syntax};
+use crate::diagnostic::{Fault, Result};
+use crate::source::span_of;
 use syn::parse::{Parse, ParseStream};
 
 /// A declaration.
@@ -156,4 +156,27 @@ fn dimension(input: ParseStream<'_>) -> syn::Result<String> {
         return Ok(format!("{}u", number.base10_digits()));
     }
     Ok(input.parse::<syn::Ident>()?.to_string())
+}
+
+/// The lines of `///` and `//!`.
+pub(crate) fn docs_of(attributes: &[syn::Attribute]) -> Vec<String> {
+    let mut docs = Vec::new();
+    for attribute in attributes {
+        let syn::Meta::NameValue(pair) = &attribute.meta else { continue };
+        let syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }) = &pair.value else {
+            continue;
+        };
+        if pair.path.is_ident("doc") {
+            for line in text.value().lines() {
+                docs.push(line.strip_prefix(' ').unwrap_or(line).trim_end().to_string());
+            }
+        }
+    }
+    docs
+}
+
+/// Turns a parser's error into one of ours.
+fn syntax(file: usize, error: &syn::Error) -> Fault {
+    let span = error.span();
+    Fault { span: span_of(file, span.start(), span.end()), sentence: error.to_string() }
 }

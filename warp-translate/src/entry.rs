@@ -86,7 +86,7 @@ pub(crate) fn body(
         name: name.to_string(),
         module,
         span: at,
-        docs: crate::modules::docs_of(&method.attrs),
+        docs: crate::declared::docs_of(&method.attrs),
         what: Declared::Fn(Box::new(function)),
     });
     let item = modules.items.len() - 1;

@@ -1,7 +1,7 @@
 //! Modules and what they declare; files are found and read as names are followed.
 
-use crate::declared::{Declared, declared_in};
-use crate::diagnostic::{Fault, Result, Span, fault};
+use crate::declared::{Declared, declared_in, docs_of};
+use crate::diagnostic::{Result, Span, fault};
 use crate::source::{Source, span_of};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -356,27 +356,4 @@ fn is_test(item: &syn::Item) -> bool {
         }
         _ => false,
     })
-}
-
-/// The lines of `///` and `//!`.
-pub(crate) fn docs_of(attributes: &[syn::Attribute]) -> Vec<String> {
-    let mut docs = Vec::new();
-    for attribute in attributes {
-        let syn::Meta::NameValue(pair) = &attribute.meta else { continue };
-        let syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }) = &pair.value else {
-            continue;
-        };
-        if pair.path.is_ident("doc") {
-            for line in text.value().lines() {
-                docs.push(line.strip_prefix(' ').unwrap_or(line).trim_end().to_string());
-            }
-        }
-    }
-    docs
-}
-
-/// Turns a parser's error into one of ours.
-pub(crate) fn syntax(file: usize, error: &syn::Error) -> Fault {
-    let span = error.span();
-    Fault { span: span_of(file, span.start(), span.end()), sentence: error.to_string() }
 }

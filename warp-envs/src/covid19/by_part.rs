@@ -1,8 +1,8 @@
 //! The CPU's twin of [`live`]: short loops, which are compiled for many states at once.
 
 #[cfg(doc)]
-use super::step::live;
-use super::step::{
+use super::day::live;
+use super::day::{
     Day, arrives, change_stringency, epidemic, excess, filtered, governor_reward, level_of,
     production, replay, unemployment, value_of, word_of,
 };

@@ -66,6 +66,7 @@ mod by_part;
 mod config;
 mod dataset;
 mod dates;
+mod day;
 mod figures;
 mod model;
 mod observe;

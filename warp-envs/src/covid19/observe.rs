@@ -1,6 +1,6 @@
 //! Health and economy under COVID-19: what governors and the planner see, and what they may do.
 
-use super::step::{level_of, word_of};
+use super::day::{level_of, word_of};
 use super::{Covid19, Covid19Params, Covid19State, GOVERNOR, N_LEVELS, N_STATES, PLANNER};
 use warp_core::{Observation, team};
 

@@ -9,9 +9,18 @@ static constexpr unsigned int GOVERNOR = 0u; // Number of the group of governors
 static constexpr unsigned int PLANNER = 1u; // Number of the group of the planner.
 // Levels of stringency in one word of the state, four bits each.
 static constexpr unsigned int LEVELS_PER_WORD = 8u;
-static constexpr unsigned int LEVEL_BITS = 4u; // Bits of a level in a word.
 // Partial sums over states; partial sum l adds states l, l + 8 and so on.
 static constexpr unsigned int PARTS = 8u;
+// Numbers of a state that are seen: stringency, production, six kinds of people, lagged stringency.
+static constexpr unsigned int OWN = 9u;
+static constexpr unsigned int COMMON = 5u; // Numbers that all see, at most.
+// All that is seen lies in one row, so that an agent's number is found by its place, without
+// branches: the states'
+// numbers, what all see, 0 and 1.
+static constexpr unsigned int COMMON_AT = OWN * N_STATES;
+static constexpr unsigned int ZERO_AT = COMMON_AT + COMMON;
+static constexpr unsigned int ONE_AT = ZERO_AT + 1u;
+static constexpr unsigned int LEVEL_BITS = 4u; // Bits of a level in a word.
 static constexpr float YEAR = 365.0f; // Days of a year.
 // The value of money is flat below and above these parts of what is usual.
 static constexpr float LEAST = 0.1f;
@@ -26,16 +35,6 @@ struct Day {
     int t;
     float level;
 };
-
-// Numbers of a state that are seen: stringency, production, six kinds of people, lagged stringency.
-static constexpr unsigned int OWN = 9u;
-static constexpr unsigned int COMMON = 5u; // Numbers that all see, at most.
-// All that is seen lies in one row, so that an agent's number is found by its place, without
-// branches: the states'
-// numbers, what all see, 0 and 1.
-static constexpr unsigned int COMMON_AT = OWN * N_STATES;
-static constexpr unsigned int ZERO_AT = COMMON_AT + COMMON;
-static constexpr unsigned int ONE_AT = ZERO_AT + 1u;
 
 __device__ inline void reset(const Env& env, State& state, WarpDraw&) {
     const Env& tables = env;
@@ -60,6 +59,52 @@ __device__ inline void reset(const Env& env, State& state, WarpDraw&) {
         *state.subsidy_level = 0;
         *state.timestep = 0;
     }
+}
+
+// The level of subsidy after `past` days.
+__device__ inline int changed_subsidy(const Env& env, const State& state,
+                                      WarpSlice<const int> actions, int past) {
+    if (env.params.use_real_world_policies == 1) {
+        return env.real_subsidy_level[(unsigned int)past];
+    }
+    return past % env.params.subsidy_interval == 0 ? actions[0] : *state.subsidy_level;
+}
+
+// The value of a day's income, as a part of a year's, in parts of a year.
+__device__ inline float value_of(const Params& params, float income) {
+    float y = YEAR * income;
+    y = y < LEAST ? LEAST : y;
+    y = y > MOST ? MOST : y;
+    float power = params.crra_power;
+    // Here the difference below would cancel.
+    float utility;
+    if (power == -1.0f) {
+        utility = 1.0f - 1.0f / y;
+    } else if (fabsf(power) < SMALL_POWER) {
+        float log = warp_ln(y);
+        float z = power * log;
+        utility = log *
+            (1.0f + z *
+             (1.0f / 2.0f + z * (1.0f / 6.0f + z * (1.0f / 24.0f + z * (1.0f / 120.0f)))));
+    } else {
+        utility = (warp_exp(power * warp_ln(y)) - 1.0f) / power;
+    }
+    return (1.0f + utility) / YEAR;
+}
+
+// The planner's reward for all deaths and all income.
+__device__ inline void reward_planner(const Params& params, float deaths, float income,
+                                      StepOut& out) {
+    float health = -deaths * params.value_of_life / params.annual_production;
+    float economic = value_of(params, income / params.annual_production);
+    health = (health - params.planner_min_health) / params.planner_health_span;
+    economic = (economic - params.planner_min_economic) / params.planner_economic_span;
+    float weight = params.planner_health_weight;
+    float sum = weight * health + (1.0f - weight) * economic;
+    out.reward[PLANNER][0] = sum / params.reward_normalization_factor;
+    out.statistics[0] += health;
+    out.statistics[1] += economic;
+    out.statistics[2] += deaths;
 }
 
 // Whether vaccine is delivered on a day.
@@ -206,28 +251,6 @@ __device__ inline float production(const Env& env, const State& state, float lev
     return production_2 + level * tables.max_daily_subsidy[i];
 }
 
-// The value of a day's income, as a part of a year's, in parts of a year.
-__device__ inline float value_of(const Params& params, float income) {
-    float y = YEAR * income;
-    y = y < LEAST ? LEAST : y;
-    y = y > MOST ? MOST : y;
-    float power = params.crra_power;
-    // Here the difference below would cancel.
-    float utility;
-    if (power == -1.0f) {
-        utility = 1.0f - 1.0f / y;
-    } else if (fabsf(power) < SMALL_POWER) {
-        float log = warp_ln(y);
-        float z = power * log;
-        utility = log *
-            (1.0f + z *
-             (1.0f / 2.0f + z * (1.0f / 6.0f + z * (1.0f / 24.0f + z * (1.0f / 120.0f)))));
-    } else {
-        utility = (warp_exp(power * warp_ln(y)) - 1.0f) / power;
-    }
-    return (1.0f + utility) / YEAR;
-}
-
 __device__ inline float governor_reward(const Env& env, float economic, float deaths,
                                         unsigned int i) {
     const Params& params = env.params;
@@ -269,30 +292,6 @@ __device__ inline void live(const Env& env, State& state, WarpSlice<const int> a
         deaths[i] = died;
         incomes[i] = income;
     }
-}
-
-// The level of subsidy after `past` days.
-__device__ inline int changed_subsidy(const Env& env, const State& state,
-                                      WarpSlice<const int> actions, int past) {
-    if (env.params.use_real_world_policies == 1) {
-        return env.real_subsidy_level[(unsigned int)past];
-    }
-    return past % env.params.subsidy_interval == 0 ? actions[0] : *state.subsidy_level;
-}
-
-// The planner's reward for all deaths and all income.
-__device__ inline void reward_planner(const Params& params, float deaths, float income,
-                                      StepOut& out) {
-    float health = -deaths * params.value_of_life / params.annual_production;
-    float economic = value_of(params, income / params.annual_production);
-    health = (health - params.planner_min_health) / params.planner_health_span;
-    economic = (economic - params.planner_min_economic) / params.planner_economic_span;
-    float weight = params.planner_health_weight;
-    float sum = weight * health + (1.0f - weight) * economic;
-    out.reward[PLANNER][0] = sum / params.reward_normalization_factor;
-    out.statistics[0] += health;
-    out.statistics[1] += economic;
-    out.statistics[2] += deaths;
 }
 
 __device__ inline void step(const Env& env, State& state, const Actions& actions, WarpDraw&,

@@ -45,6 +45,7 @@
 //! **Deviations**: agents are numbered taggers first, where the original picks the taggers' numbers at
 //! random; starts are drawn afresh for every replica and episode, where the original has one.
 
+mod agents;
 mod config;
 mod nearest;
 mod observe;

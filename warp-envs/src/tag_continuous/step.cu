@@ -1,22 +1,10 @@
 // Made from tag_continuous/step.rs and tag_continuous/observe.rs by warp translate; change those files.
-// Tag on a plane: start and step, from which `step.cu` is made. What most time goes to has a twin for
-// the CPU in `tiles.rs`.
+// Tag on a plane: start and step, from which `step.cu` is made.
 // Tag on a plane: what agents see, as a function of the state alone.
 
 static constexpr unsigned int TAGGER = 0u; // Number of the group of taggers.
 static constexpr unsigned int RUNNER = 1u; // Number of the group of runners.
 static constexpr unsigned int FEATURES = 7u; // Blocks of an observation.
-
-// An agent's motion, and what the edges gave.
-struct Motion {
-    float x;
-    float y;
-    float speed;
-    float direction;
-    float acceleration;
-    float edge;
-};
-
 static constexpr float ANGLE_SCALE = 0.15915494f; // 1 / 2 pi.
 
 // What is seen of an agent.
@@ -27,6 +15,16 @@ struct Look {
     float acceleration;
     float direction;
     int in_game;
+};
+
+// An agent's motion, and what the edges gave.
+struct Motion {
+    float x;
+    float y;
+    float speed;
+    float direction;
+    float acceleration;
+    float edge;
 };
 
 // Every agent draws from its own stream: x, y, heading.

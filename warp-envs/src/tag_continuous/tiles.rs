@@ -1,9 +1,9 @@
 //! The CPU's twins of [`travel`] and [`tag`]: agents in tiles of [`LANES`] on the stack, which alias
 //! nothing and therefore vectorise; tags, which are rare, are dealt with one by one.
 
-use super::step::{Motion, moved, reward};
+use super::agents::{Motion, moved, reward};
 #[cfg(doc)]
-use super::step::{tag, travel};
+use super::agents::{tag, travel};
 use super::tile::{LANES, load, store};
 use super::{RUNNER, TAGGER, TagContinuous, TagContinuousParams, TagContinuousState};
 use warp_core::{Actions, StepOut, math};

@@ -56,9 +56,9 @@ pub struct EvalArgs {
 }
 
 /// The results of a run or a fleet.
-pub(super) struct Findings {
-    pub(super) lines: Vec<String>,
-    pub(super) json: Value,
+struct Findings {
+    lines: Vec<String>,
+    json: Value,
 }
 
 /// One run, evaluated.
@@ -84,7 +84,8 @@ pub fn execute(args: &EvalArgs, registry: &Registry) -> Result<Outcome> {
     for folder in &args.runs {
         no_fleet(folder, args.run)?;
         let findings = if Fleet::is_in(folder) {
-            eval_fleet::findings(args, folder, &options, registry)
+            eval_fleet::findings(folder, args.run, &args.backend, &options, registry)
+                .map(|(lines, json)| Findings { lines, json })
         } else {
             run(args, folder, &options, registry).map(|(findings, run)| {
                 evaluated.push(run);

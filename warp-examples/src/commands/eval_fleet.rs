@@ -1,6 +1,5 @@
 //! `warp eval FLEET`: every finished run of a fleet, and a summary of all.
 
-use super::eval::{EvalArgs, Findings};
 use super::fleet::{config_of, returns_lines};
 use super::learner;
 use crate::records::fleet::{combinations, label};
@@ -16,23 +15,23 @@ use warp_train::fleet::{Fleet, FleetWeights, GroupedReturns, Listed};
 use warp_train::learner::LearnerState;
 use warp_train::{Learner, Run, TrainConfig};
 
-/// Evaluates the fleet in `folder`.
+/// Evaluates the fleet in `folder`, or its run `run`: what there is to say, and the same as JSON.
 pub(super) fn findings(
-    args: &EvalArgs,
     folder: &Path,
+    run: Option<usize>,
+    backend: &str,
     options: &EvalOptions,
     registry: &Registry,
-) -> Result<Findings> {
+) -> Result<(Vec<String>, Value)> {
     let shared = settings::parse(&Run::config(folder)?)?;
-    let (listed, weights) = (chosen(folder, args.run)?, FleetWeights::open(folder)?);
+    let (listed, weights) = (chosen(folder, run)?, FleetWeights::open(folder)?);
     let mut found: BTreeMap<usize, Evaluation> = BTreeMap::new();
     for one in &listed {
-        let found_policies =
-            policies(&weights, &shared, one, &args.backend, options.threads, registry)?;
+        let found_policies = policies(&weights, &shared, one, backend, options.threads, registry)?;
         let Some((config, mut learner)) = found_policies else { continue };
         found.insert(one.run, evaluate(&mut *learner, &config, registry, options)?);
     }
-    if let (true, Some(run)) = (found.is_empty(), args.run) {
+    if let (true, Some(run)) = (found.is_empty(), run) {
         bail!("--run {run}: it has not finished in \"{}\"", folder.display());
     }
     if found.is_empty() {
@@ -43,7 +42,7 @@ pub(super) fn findings(
         .filter_map(|ended| Some((ended.run, ended.stopped_in_round?)))
         .filter(|(run, _)| found.contains_key(run))
         .collect();
-    Ok(Evaluated { listed: &listed, found, stopped }.findings(options.episodes, args.run.is_some()))
+    Ok(Evaluated { listed: &listed, found, stopped }.findings(options.episodes, run.is_some()))
 }
 
 /// The runs that were evaluated.
@@ -61,8 +60,8 @@ impl Evaluated<'_> {
         GroupedReturns::of(runs.map(|run| (Some(run.mean_episode_return), &run.group_return)))
     }
 
-    /// What there is to say; of a run that was asked for, that run alone.
-    fn findings(&self, episodes: usize, is_one: bool) -> Findings {
+    /// What there is to say, and the same as JSON; of a run that was asked for, that run alone.
+    fn findings(&self, episodes: usize, is_one: bool) -> (Vec<String>, Value) {
         // What was stopped is no sample of what training comes to.
         let counts = |run: &usize| is_one || !self.stopped.contains_key(run);
         let finished: Vec<usize> = self.found.keys().copied().filter(counts).collect();
@@ -103,7 +102,7 @@ impl Evaluated<'_> {
             "swept": groups.iter().map(swept_json).collect::<Vec<_>>(),
             "runs": self.listed.iter().filter_map(|listed| self.run_json(listed)).collect::<Vec<_>>(),
         });
-        Findings { lines, json }
+        (lines, json)
     }
 
     fn run_json(&self, listed: &Listed) -> Option<Value> {

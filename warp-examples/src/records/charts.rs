@@ -2,7 +2,7 @@
 //! below all of them.
 
 use super::history::Axis;
-use super::pixels::{Area, OVERSAMPLING, Pixels};
+use super::pixels::{Area, OVERSAMPLING, Pixels, broken};
 use super::ticks::{thinned, tick};
 use crate::named_file;
 use crate::render::png::png;
@@ -249,11 +249,6 @@ fn side_by_side(panels: &[Panel]) -> Result<Vec<Pixels>> {
         let made = threads.into_iter().map(|thread| thread.join());
         made.map(|made| made.unwrap_or_else(|panic| resume_unwind(panic))).collect()
     })
-}
-
-/// What the drawing library could not do.
-pub(super) fn broken<E: std::fmt::Display>(error: E) -> anyhow::Error {
-    anyhow!("cannot draw the curves: {error}")
 }
 
 /// The fonts are part of the program: nothing of the system is needed.

@@ -1,7 +1,6 @@
 //! Pixels of a chart: rectangles that are drawn by themselves and then put side by side.
 
-use super::charts::broken;
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
@@ -68,6 +67,11 @@ impl Pixels {
             to[..row].copy_from_slice(from);
         });
     }
+}
+
+/// What the drawing library could not do.
+pub(super) fn broken<E: std::fmt::Display>(error: E) -> anyhow::Error {
+    anyhow!("cannot draw the curves: {error}")
 }
 
 #[cfg(test)]

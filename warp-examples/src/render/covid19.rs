@@ -3,7 +3,6 @@
 //! Time runs from left to right over the whole episode, states from top to bottom in the order of
 //! their names. Darker is more.
 
-use super::past::Past;
 use std::ops::Range;
 use warp_func::drawing::{Colour, Scene, View, colours};
 
@@ -59,8 +58,10 @@ pub(super) fn day(view: &View<'_>) -> Option<Day> {
     ])
 }
 
-pub(super) fn draw(view: &View<'_>, past: &Past) -> Option<Scene> {
-    let days = Some(past.days()).filter(|days| !days.is_empty())?;
+pub(super) fn draw(view: &View<'_>, days: &[Day]) -> Option<Scene> {
+    if days.is_empty() {
+        return None;
+    }
     let length = view.spec().time_limit.steps as usize;
     let mut scene = Scene::new(-0.04..STEP.0 + SIZE.0 + 0.04, -STEP.1..STEP.1);
     for (n, (name, most)) in PANELS.iter().enumerate() {

@@ -28,9 +28,7 @@ impl Past {
     /// Adds the moment that `view` shows.
     pub fn record(&mut self, view: &View<'_>) {
         self.days.extend(covid19::day(view).or_else(|| rice_n::day(view)));
-        let Some(names) = pathway::coordinates(&view.spec().name) else { return };
-        let coordinate = |name: &&str| view.array::<i32>(name)?.first().copied();
-        self.states.extend(names.iter().map(coordinate).collect::<Option<Vec<i32>>>());
+        self.states.extend(pathway::state(view));
     }
 
     /// The recorded states of catalysis, the oldest first.

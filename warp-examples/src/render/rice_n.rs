@@ -3,7 +3,6 @@
 //! Time runs from left to right over the whole episode, regions from top to bottom in their order.
 
 use super::covid19::{Day, SIZE, STEP, strip};
-use super::past::Past;
 use warp_func::drawing::{Colour, Scene, View, colours};
 
 /// A panel with a curve: what is shown, from where to where, and how its last number is written.
@@ -51,8 +50,10 @@ pub(super) fn day(view: &View<'_>) -> Option<Day> {
     ])
 }
 
-pub(super) fn draw(view: &View<'_>, past: &Past) -> Option<Scene> {
-    let days = Some(past.days()).filter(|days| !days.is_empty())?;
+pub(super) fn draw(view: &View<'_>, days: &[Day]) -> Option<Scene> {
+    if days.is_empty() {
+        return None;
+    }
     let length = view.spec().time_limit.steps as usize;
     let mut scene = Scene::new(-0.04..STEP.0 + SIZE.0 + 0.04, -STEP.1..STEP.1);
     for panel in 0..4 {

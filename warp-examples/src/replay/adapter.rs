@@ -4,14 +4,13 @@
 //! adapters share are here: state fields by name or from one matrix, and per-group arrays.
 
 use super::case::Case;
-use super::npz::Recorded;
 use super::plan::{Check, Origin, Plan, Rule, Seen, Tolerance, Track};
-use super::{catalysis, classic_control, covid19, recorded, rice_n, tag_continuous, tag_gridworld};
 use anyhow::{Result, anyhow, ensure};
 use toml::Table;
 use warp_core::EnvSpec;
 use warp_core::by_value::element_of;
 use warp_data::{ArrayId, Store};
+use warp_envs::numpy::Recorded;
 use warp_func::VecEnv;
 
 /// How recordings of one environment, or of several alike, are replayed.
@@ -21,20 +20,6 @@ pub(super) struct Adapter {
     pub(super) config: fn(&Case) -> Result<Table>,
     /// What is loaded, done and compared.
     pub(super) plan: fn(&Case, &Table, &dyn VecEnv) -> Result<Plan>,
-}
-
-/// The adapter for a case; environments that are not listed here are replayed by the names of
-/// their own arrays.
-pub(super) fn of(case: &Case) -> Adapter {
-    match case.env.as_str() {
-        _ if case.classic => classic_control::ADAPTER,
-        "catalysis" | "catalysis_two_atoms" => catalysis::ADAPTER,
-        "covid19" => covid19::ADAPTER,
-        "rice_n" => rice_n::ADAPTER,
-        "tag_gridworld" => tag_gridworld::ADAPTER,
-        "tag_continuous" => tag_continuous::ADAPTER,
-        _ => recorded::ADAPTER,
-    }
 }
 
 /// The recorded configuration over the original's defaults, which need not be ours.

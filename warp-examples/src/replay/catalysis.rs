@@ -16,15 +16,6 @@ pub(super) const ADAPTER: Adapter = Adapter { config, plan };
 /// Rewards and observations are fractions.
 const RULES: Rules = Rules { bound: 1e-6, ..Rules::PLAIN };
 
-/// What the environment that was recorded as `env` is called here: the number of atoms decides.
-pub(super) fn environment<'e>(env: &'e str, config: &Table) -> &'e str {
-    let start = config.get("initial_state").and_then(toml::Value::as_array);
-    match (env, start.map(Vec::len)) {
-        ("catalysis", Some(6)) => "catalysis_two_atoms",
-        _ => env,
-    }
-}
-
 /// The original's defaults, with the energies as they were published.
 fn config(case: &Case) -> Result<Table> {
     let file = case.described.get("energy_file").and_then(Value::as_str);

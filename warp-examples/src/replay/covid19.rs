@@ -3,7 +3,6 @@
 
 use super::adapter::{Adapter, Draft};
 use super::case::Case;
-use super::npz::{Numeric, Recorded};
 use super::plan::{Check, Constant, Origin, Plan, Rule, Tolerance, Track, Treatment};
 use anyhow::{Result, anyhow, ensure};
 use serde_json::Value;
@@ -11,6 +10,7 @@ use toml::Table;
 use warp_core::{Config, Env, TableData};
 use warp_data::ArrayId;
 use warp_envs::covid19::{Covid19, Covid19Config, N_STATES};
+use warp_envs::numpy::{Numeric, Recorded};
 use warp_func::VecEnv;
 
 /// The adapter.

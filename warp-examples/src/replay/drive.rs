@@ -62,7 +62,10 @@ pub(super) fn free(env: &mut dyn VecEnv, plan: &Plan, tallies: &mut Tallies) -> 
                 break;
             }
             act(env, plan, &vec![t; n_envs])?;
-            together = together && grow.iter().all(|(check, _)| twins::together(env, check));
+            let near = |(check, _): &(&Check, usize)| {
+                twins::together(&read(env.store(), check.track.array), check)
+            };
+            together = together && grow.iter().all(near);
             // What stays is followed once, from the first state to the end.
             let compared =
                 (grow.iter().filter(|_| together)).chain(stay.iter().filter(|_| start == 0));
@@ -182,7 +185,8 @@ fn compare(
     }
 }
 
-pub(super) fn read(store: &Store, array: ArrayId) -> Vec<f64> {
+/// An array's numbers, whatever their type.
+fn read(store: &Store, array: ArrayId) -> Vec<f64> {
     fn widen<T: Element + Into<f64>>(store: &Store, array: ArrayId) -> Vec<f64> {
         store.slice::<T>(array).iter().map(|v| (*v).into()).collect()
     }

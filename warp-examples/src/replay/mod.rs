@@ -26,6 +26,7 @@ mod twins;
 pub use warp_envs::numpy as npz;
 
 use crate::output::{say_to, tell};
+use adapter::Adapter;
 use anyhow::{Result, anyhow, ensure};
 use case::Case;
 use compare::Tallies;
@@ -109,7 +110,7 @@ fn replay_case(registry: &Registry, case: &Case) -> Result<Tallies> {
         return Ok(tallies);
     }
     let entry = registry.get(&case.env)?;
-    let adapter = adapter::of(case);
+    let adapter = adapter_of(case);
     let config = (adapter.config)(case)?;
     let options = VecOptions { auto_reset: false, ..VecOptions::default() };
     let mut one = entry.make(&config, &options)?;
@@ -129,6 +130,20 @@ fn replay_case(registry: &Registry, case: &Case) -> Result<Tallies> {
     many.sync()?;
     one.sync()?;
     Ok(tallies)
+}
+
+/// The adapter for a case; environments that are not listed here are replayed by the names of
+/// their own arrays.
+fn adapter_of(case: &Case) -> Adapter {
+    match case.env.as_str() {
+        _ if case.classic => classic_control::ADAPTER,
+        "catalysis" | "catalysis_two_atoms" => catalysis::ADAPTER,
+        "covid19" => covid19::ADAPTER,
+        "rice_n" => rice_n::ADAPTER,
+        "tag_gridworld" => tag_gridworld::ADAPTER,
+        "tag_continuous" => tag_continuous::ADAPTER,
+        _ => recorded::ADAPTER,
+    }
 }
 
 /// Names the arrays that a replay has no use for.

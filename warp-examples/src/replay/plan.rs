@@ -1,10 +1,10 @@
 //! Plans of replays, without naming an environment: which numbers are loaded, which actions
 //! are given, what is compared with what and how closely. Adapters write it, `drive` carries it out.
 
-use super::npz::Recorded;
 use anyhow::{Result, ensure};
 use warp_core::DType;
 use warp_data::{ArrayId, Store};
+use warp_envs::numpy::Recorded;
 
 /// Everything there is to do for one case.
 #[derive(Debug, Default)]

@@ -4,13 +4,13 @@
 
 use super::adapter::{AS_RECORDED, Adapter, Draft, over_defaults};
 use super::case::Case;
-use super::npz::Recorded;
 use super::plan::{Check, Constant, Origin, Place, Plan, Rule, Tolerance, Track, Treatment};
 use anyhow::{Result, bail, ensure};
 use std::f64::consts::{FRAC_PI_2, TAU};
 use std::rc::Rc;
 use toml::{Table, toml};
 use warp_data::ArrayId;
+use warp_envs::numpy::Recorded;
 use warp_func::VecEnv;
 
 /// The adapter.

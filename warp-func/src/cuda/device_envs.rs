@@ -1,6 +1,5 @@
 //! Environments on a GPU, as learners on it see them.
 
-use super::env::CudaVecEnv;
 use super::env_kernels::EnvKernels;
 use super::kernels::Kernels;
 use crate::error::Result;
@@ -56,32 +55,5 @@ pub trait DeviceEnvs: VecEnv {
     /// The GPU.
     fn gpu(&self) -> &Device {
         self.kernels().device()
-    }
-}
-
-impl DeviceEnvs for CudaVecEnv {
-    fn kernels(&self) -> &Kernels {
-        CudaVecEnv::kernels(self)
-    }
-    fn arrays(&self) -> &DeviceStore {
-        CudaVecEnv::arrays(self)
-    }
-    fn run_step_array(&self) -> &DeviceArray {
-        CudaVecEnv::run_step_array(self)
-    }
-    fn body(&self) -> Option<&EnvKernels> {
-        Some(self.text())
-    }
-    fn start_step(&mut self) -> Result<()> {
-        CudaVecEnv::start_step(self)
-    }
-    fn count_step(&self) -> Result<()> {
-        self.count_steps(1)
-    }
-    fn steps_by_launches(&self) -> bool {
-        true
-    }
-    fn note_steps(&mut self, steps: u32) {
-        CudaVecEnv::note_steps(self, steps);
     }
 }

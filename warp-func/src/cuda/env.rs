@@ -12,7 +12,6 @@ use super::kernels::Kernels;
 use super::launch::{Function, Launch};
 use super::pending::Pending;
 use super::pointers::{self, Counters};
-use super::runs::RunsFunctions;
 use crate::blueprint::Blueprint;
 use crate::episodes::{EpisodeTotals, Spread};
 use crate::error::{Error, Result};
@@ -311,22 +310,16 @@ impl CudaVecEnv {
         }
     }
 
-    /// The kernels of several runs.
-    ///
-    /// # Errors
-    /// A driver that refuses.
-    pub(super) fn functions_of_runs(&self) -> Result<RunsFunctions> {
-        let name = |name| self.late(ExecutorPart::Runs, name);
-        Ok(RunsFunctions {
-            step: name("warp_step_runs")?,
-            tick: name("warp_tick_runs")?,
-            take: name("warp_take_episodes_runs")?,
-            merge: self.functions.merge.clone(),
-        })
+    /// The second stage of the sums over ended episodes.
+    pub(super) fn merge_function(&self) -> &Function {
+        &self.functions.merge
     }
 
     /// A kernel that is compiled when it is asked for.
-    fn late(&self, part: ExecutorPart, name: &str) -> Result<Function> {
+    ///
+    /// # Errors
+    /// Code that does not compile, or a driver that refuses.
+    pub(super) fn late(&self, part: ExecutorPart, name: &str) -> Result<Function> {
         self.kernels.compile(&self.text.executor(part), self.build)?.function(name)
     }
 
@@ -445,5 +438,32 @@ impl VecEnv for CudaVecEnv {
 
     fn as_device(&mut self) -> Option<&mut dyn DeviceEnvs> {
         Some(self)
+    }
+}
+
+impl DeviceEnvs for CudaVecEnv {
+    fn kernels(&self) -> &Kernels {
+        CudaVecEnv::kernels(self)
+    }
+    fn arrays(&self) -> &DeviceStore {
+        CudaVecEnv::arrays(self)
+    }
+    fn run_step_array(&self) -> &DeviceArray {
+        CudaVecEnv::run_step_array(self)
+    }
+    fn body(&self) -> Option<&EnvKernels> {
+        Some(self.text())
+    }
+    fn start_step(&mut self) -> Result<()> {
+        CudaVecEnv::start_step(self)
+    }
+    fn count_step(&self) -> Result<()> {
+        self.count_steps(1)
+    }
+    fn steps_by_launches(&self) -> bool {
+        true
+    }
+    fn note_steps(&mut self, steps: u32) {
+        CudaVecEnv::note_steps(self, steps);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::arg::{Arg, Structs};
 use super::env::CudaVecEnv;
+use super::env_kernels::ExecutorPart;
 use super::launch::{Function, Launch};
 use crate::error::{Error, Result};
 use crate::vec_env::VecEnv;
@@ -10,13 +11,25 @@ use warp_data::cuda::DeviceArray;
 
 /// The kernels of several runs.
 #[derive(Debug)]
-pub(super) struct RunsFunctions {
-    pub(super) step: Function,
+struct RunsFunctions {
+    step: Function,
     /// Counts steps, where `step` does not.
-    pub(super) tick: Function,
+    tick: Function,
     /// Both stages of the sums over ended episodes.
-    pub(super) take: Function,
-    pub(super) merge: Function,
+    take: Function,
+    merge: Function,
+}
+
+impl RunsFunctions {
+    fn of(env: &CudaVecEnv) -> Result<Self> {
+        let late = |name| env.late(ExecutorPart::Runs, name);
+        Ok(Self {
+            step: late("warp_step_runs")?,
+            tick: late("warp_tick_runs")?,
+            take: late("warp_take_episodes_runs")?,
+            merge: env.merge_function().clone(),
+        })
+    }
 }
 
 /// Environments of one kind on one GPU, with the same number of replicas each; the code that steps them owns
@@ -48,7 +61,7 @@ impl CudaRuns {
             return Err(Error::Launch { kernel: "warp_step_runs".into(), reason });
         }
         let rows = envs.iter().map(|env| env.args().to_vec()).collect();
-        let functions = envs[0].functions_of_runs()?;
+        let functions = RunsFunctions::of(envs[0])?;
         let (gpu, n, words) = (envs[0].gpu(), envs.len(), envs[0].totals_array().len());
         let runs = Structs::new(gpu, rows)?;
         let (shape, totals_shape) = (envs[0].shape(), envs[0].totals_shape());

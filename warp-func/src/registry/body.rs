@@ -1,7 +1,7 @@
 //! An environment that is written as an [`Env`]: its body is stepped by the executors, copied to other
 //! machines and compared.
 
-use super::entry::Kind;
+use super::kind::Kind;
 use crate::blueprint::Blueprint;
 use crate::error::Result;
 use crate::executor::CpuVecEnv;

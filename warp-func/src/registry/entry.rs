@@ -1,6 +1,7 @@
 //! One environment of a registry: what is known of it, and how it is made.
 
 use super::body::Body;
+use super::kind::Kind;
 use super::maker::{Made, Maker};
 use crate::blueprint::Blueprint;
 use crate::drawing::Drawing;
@@ -197,24 +198,4 @@ impl Entry {
     pub fn check(&self, config: &Table, seed: u64) -> Result<()> {
         self.kind.check(config, seed)
     }
-}
-
-/// What an entry can do, whatever the type of its environment.
-pub(super) trait Kind: Send + Sync {
-    fn make(&self, config: &Table, options: &VecOptions) -> Result<Box<dyn VecEnv>>;
-    #[cfg(feature = "replicas")]
-    fn make_replicas(&self, config: &Table, options: &ReplicaOptions) -> Result<Replicas>;
-    #[cfg(feature = "cuda")]
-    fn make_cuda(
-        &self,
-        config: &Table,
-        options: &VecOptions,
-        kernels: &crate::cuda::Kernels,
-        build: crate::cuda::Build,
-    ) -> Result<Box<dyn VecEnv>>;
-    fn describe(&self, config: &Table) -> Result<(Table, EnvSpec)>;
-    fn bytes_per_replica(&self, config: &Table) -> Result<u128>;
-    fn bytes_per_pool_row(&self, config: &Table) -> Result<u128>;
-    fn blueprint(&self, config: &Table) -> Result<Blueprint>;
-    fn check(&self, config: &Table, seed: u64) -> Result<()>;
 }

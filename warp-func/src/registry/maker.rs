@@ -1,6 +1,6 @@
 //! Simulators that are not written as an `Env`: whatever steps many replicas, here or in another process.
 
-use super::entry::Kind;
+use super::kind::Kind;
 use crate::blueprint::Blueprint;
 use crate::drawing::Drawing;
 use crate::error::{Error, Result};

@@ -2,11 +2,13 @@
 //!
 //! A [`Registry`] is a value, not a global: the program that builds one decides what is in it, and a
 //! user's own program has every command for its own environments. An [`Entry`] describes one environment;
-//! `body` creates those that are written as an `Env`, `maker` simulators of any other kind.
+//! `body` creates those that are written as an `Env`, `maker` simulators of any other kind, and `kind` says what both
+//! can do.
 
 mod body;
 mod entry;
 mod extensions;
+mod kind;
 mod maker;
 
 pub use entry::Entry;

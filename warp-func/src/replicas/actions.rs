@@ -1,9 +1,19 @@
-//! Actions of some replicas, checked before any of them moves.
+//! Orders to some replicas: their actions, checked before any of them moves.
 
 use crate::error::{Error, Result};
 use crate::executor::actions::{check_finite, check_heads, in_range};
 use warp_core::EnvSpec;
 use warp_core::single::GroupAction;
+
+/// Which replicas are stepped, and the actions of their agents.
+#[derive(Debug, Clone, Default)]
+pub struct Orders {
+    /// Numbers of replicas, each at most once.
+    pub ids: Vec<u32>,
+    /// Actions by group, `[ids, n_agents, heads or elements]`. Those of replicas that begin an episode are
+    /// not used.
+    pub actions: Vec<GroupAction>,
+}
 
 /// Checks the actions of some replicas, by group and row, for those that will take theirs; of the others one
 /// that would be refused is replaced.

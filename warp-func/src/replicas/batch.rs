@@ -2,7 +2,6 @@
 #![expect(unsafe_code, reason = "copies rows of arrays of any type")]
 
 use super::options::AutoReset;
-use super::runner::Mover;
 use crate::error::Result;
 use crate::executor::columns::Column;
 use std::ops::Range;
@@ -152,9 +151,9 @@ impl Batch {
         &self.columns
     }
 
-    /// Whether `mover` has made it.
-    pub(super) fn is_of(&self, mover: &Arc<dyn Mover>) -> bool {
-        Arc::ptr_eq(&self.of, mover.spec())
+    /// Whether it was made for the replicas that have this `spec`, and no equal one.
+    pub(super) fn is_of(&self, spec: &Arc<EnvSpec>) -> bool {
+        Arc::ptr_eq(&self.of, spec)
     }
 }
 

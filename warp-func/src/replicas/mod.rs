@@ -3,8 +3,8 @@
 //! The training executor steps all replicas at once, and the random numbers of a replica depend on its index and on
 //! the step of the run. Here any of them may be stepped, in any order, and each behaves as it would on its own:
 //! replica i of seed s equals a single replica of seed s + i, bit for bit. `plan` declares what a replica's future
-//! depends on, `actions` checks orders, `batch` is what a step shows, `runner` moves some replicas, `tile` many at
-//! once in vector registers; `queue` lets them move by themselves.
+//! depends on, `actions` has orders and checks them, `batch` is what a step shows, `runner` moves some replicas, `tile`
+//! many at once in vector registers; `queue` lets them move by themselves.
 #![expect(unsafe_code, reason = "threads move disjoint replicas of shared arrays")]
 
 mod actions;
@@ -15,6 +15,7 @@ pub mod queue;
 mod runner;
 mod tile;
 
+pub use actions::Orders;
 pub use batch::Batch;
 pub use options::{AutoReset, ReplicaOptions};
 pub use queue::ReplicaQueue;
@@ -23,11 +24,10 @@ use crate::error::{Error, Result};
 use crate::executor::starts::fields;
 use crate::pool::StateField;
 use crate::thread_pool::{ThreadPool, thread_count};
-use plan::ReplicaIds;
-use runner::{Mover, Part, Phase, Runner};
+use plan::{Phase, ReplicaIds};
+use runner::{Mover, Part, Runner};
 use std::sync::Arc;
 use std::time::Instant;
-use warp_core::single::GroupAction;
 use warp_core::{Env, EnvSpec, Fault};
 use warp_data::{Store, StoreMut};
 
@@ -38,16 +38,6 @@ const CHUNK: usize = 64;
 
 /// Makes what moves replicas of one environment.
 type MakeMover = Box<dyn FnOnce(EnvSpec, &ReplicaOptions, &Store, &ReplicaIds) -> Arc<dyn Mover>>;
-
-/// Which replicas are stepped, and the actions of their agents.
-#[derive(Debug, Clone, Default)]
-pub struct Orders {
-    /// Numbers of replicas, each at most once.
-    pub ids: Vec<u32>,
-    /// Actions by group, `[ids, n_agents, heads or elements]`. Those of replicas that begin an episode are
-    /// not used.
-    pub actions: Vec<GroupAction>,
-}
 
 /// Which replicas they are, wherever they are moved to in memory.
 #[derive(Debug, Clone)]
@@ -328,7 +318,7 @@ impl Replicas {
     }
 
     fn check_batch(&self, rows: usize, batch: &Batch) -> Result<()> {
-        if batch.rows() >= rows && batch.is_of(&self.mover) {
+        if batch.rows() >= rows && batch.is_of(self.mover.spec()) {
             return Ok(());
         }
         let reason = format!("a batch of {rows} rows or more, made by these replicas, is needed");

@@ -5,6 +5,18 @@ use crate::pool::StateField;
 use warp_core::{DType, EnvSpec};
 use warp_data::{ArrayId, Plan, StoreMut};
 
+/// Whether an episode is on.
+#[repr(u8)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// None has begun, or another is to begin.
+    New = 0,
+    /// One is on.
+    Running = 1,
+    /// One has ended.
+    Ended = 2,
+}
+
 /// The numbers of the arrays, a row per replica each.
 #[derive(Debug, Clone)]
 pub(super) struct ReplicaIds {
@@ -18,7 +30,7 @@ pub(super) struct ReplicaIds {
     pub(super) event: ArrayId,
     /// Steps since the episode began, u32.
     pub(super) elapsed_step: ArrayId,
-    /// Whether an episode is on, as `runner::Phase` counts, u8.
+    /// Whether an episode is on, as [`Phase`] counts, u8.
     pub(super) phase: ArrayId,
     /// Who is still in the game, u8 by group that is mortal.
     pub(super) alive: Vec<Option<ArrayId>>,
@@ -32,7 +44,7 @@ impl ReplicaIds {
         store.slice_mut::<u32>(self.seed_low)[id] = seed as u32;
         store.slice_mut::<u32>(self.seed_high)[id] = (seed >> 32) as u32;
         store.slice_mut::<u32>(self.event)[id] = 0;
-        store.slice_mut::<u8>(self.phase)[id] = super::runner::Phase::New as u8;
+        store.slice_mut::<u8>(self.phase)[id] = Phase::New as u8;
     }
 }
 

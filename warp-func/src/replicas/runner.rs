@@ -4,10 +4,11 @@
 //! ([`Mover::advance`]).
 #![expect(unsafe_code, reason = "threads move disjoint replicas of shared arrays")]
 
+use super::actions::{self, Orders};
 use super::batch::{Columns, Layout, Seen, Shown};
 use super::options::ReplicaOptions;
-use super::plan::ReplicaIds;
-use super::{Orders, actions, tile};
+use super::plan::{Phase, ReplicaIds};
+use super::tile;
 use crate::error::Result;
 use crate::executor::columns::{Column, FieldColumn, field_columns, put, view};
 use crate::executor::lanes::{FEW, state_fits_tile};
@@ -19,18 +20,6 @@ use warp_core::{
     Actions, Draw, Env, EnvSpec, Fault, Groups, LimitEnds, Observation, Purpose, StepOut, TimeLimit,
 };
 use warp_data::{Element, Store};
-
-/// Whether an episode is on.
-#[repr(u8)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
-    /// None has begun, or another is to begin.
-    New = 0,
-    /// One is on.
-    Running = 1,
-    /// One has ended.
-    Ended = 2,
-}
 
 /// Some of the orders, and where their rows go.
 #[derive(Debug)]

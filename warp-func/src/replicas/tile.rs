@@ -6,7 +6,8 @@
 //! or ends one that the next follows at once, is rare, and done by the general path afterwards.
 
 use super::batch::{Columns, Layout, Seen};
-use super::runner::{Part, Phase, Runner};
+use super::plan::Phase;
+use super::runner::{Part, Runner};
 use crate::executor::columns::Column;
 use crate::executor::lanes::{
     LANES, Lane, MAX_FIELDS, MAX_WIDTH, observation_fits_tile, state_fits_tile,

@@ -100,7 +100,7 @@ impl Infer<'_> {
             name: name.clone(),
             module: self.module,
             span,
-            docs: crate::modules::docs_of(&item.attrs),
+            docs: crate::declared::docs_of(&item.attrs),
             what: Declared::Const(Box::new(item.clone())),
         });
         let id = self.modules.items.len() - 1;

@@ -13,7 +13,7 @@ mod types;
 mod unsupported;
 
 pub(crate) use constant::evaluate;
-pub(crate) use types::{World, field_of, primitive, type_of};
+pub(crate) use types::{World, field_of, primitive, signature_of, type_of};
 
 use crate::declared::Declared;
 use crate::diagnostic::{Result, Span, fault};
@@ -58,75 +58,6 @@ pub(crate) struct Infer<'m> {
     shares: bool,
 }
 
-/// A signature: the types of the parameters and of the value.
-#[derive(Debug, Clone)]
-pub(crate) struct Signature {
-    pub(crate) params: Vec<Ty>,
-    pub(crate) output: Ty,
-}
-
-/// The function's item, its syntax tree and what `Self` is in it.
-fn parts(modules: &Modules, world: &World, item: ItemId) -> (ModuleId, syn::ItemFn, Option<Ty>) {
-    let of = &modules.items[item];
-    let Declared::Fn(function) = &of.what else { unreachable!("only functions are asked for") };
-    let own = modules.modules.iter().find_map(|module| {
-        let (key, _) = module.methods.iter().find(|(_, id)| **id == item)?;
-        let owner = *modules.modules[of.module].items.get(&key.0)?;
-        Some(types::item_type(modules, world, owner))
-    });
-    (of.module, (**function).clone(), own.flatten())
-}
-
-/// What a function takes and returns.
-pub(crate) fn signature_of(
-    modules: &mut Modules,
-    world: &World,
-    item: ItemId,
-) -> Result<Signature> {
-    let (module, function, own) = parts(modules, world, item);
-    let span = modules.items[item].span;
-    let sig = &function.sig;
-    let name = &sig.ident;
-    if !sig.generics.params.iter().all(|p| matches!(p, syn::GenericParam::Lifetime(_))) {
-        return fault(
-            span,
-            format!("`{name}` is generic; write one function for each type that it is used with"),
-        );
-    }
-    if sig.asyncness.is_some() || sig.unsafety.is_some() || sig.variadic.is_some() {
-        return fault(
-            span,
-            format!("`{name}` is async, unsafe or variadic; a body has plain functions"),
-        );
-    }
-    let mut params = Vec::new();
-    for input in &sig.inputs {
-        params.push(match input {
-            syn::FnArg::Typed(input) => type_of(modules, world, module, own.as_ref(), &input.ty)?,
-            syn::FnArg::Receiver(receiver) => {
-                let Some(own) = own.clone() else {
-                    return fault(span, "`self` is outside of an `impl` of a known type");
-                };
-                match &receiver.reference {
-                    Some(_) => Ty::Ref(Box::new(own), receiver.mutability.is_some()),
-                    None => own,
-                }
-            }
-        });
-    }
-    let output = match &sig.output {
-        syn::ReturnType::Default => Ty::Unit,
-        syn::ReturnType::Type(_, ty) => type_of(modules, world, module, own.as_ref(), ty)?,
-    };
-    if matches!(output, Ty::Ref(..) | Ty::Slice(..)) {
-        return fault(
-            span,
-            format!("`{name}` returns a reference; return a value or an index instead"),
-        );
-    }
-    Ok(Signature { params, output })
-}
-
 /// The value of a constant, with the function that it would be alone in.
 pub(crate) fn constant_value(
     modules: &mut Modules,
@@ -153,7 +84,7 @@ pub(crate) fn constant_value(
 /// A function with its types.
 pub(crate) fn function(modules: &mut Modules, world: &World, item: ItemId) -> Result<Function> {
     let signature = signature_of(modules, world, item)?;
-    let (module, function, own) = parts(modules, world, item);
+    let (module, function, own) = types::parts(modules, world, item);
     let mut infer = Infer::new(modules, world, module);
     infer.own = own;
     infer.output = signature.output.clone();

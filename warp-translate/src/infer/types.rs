@@ -1,4 +1,4 @@
-//! What types are called in Rust, and the fields they have.
+//! What types are called in Rust, the fields they have, and the types that a function takes and returns.
 
 use crate::declared::{Declared, FieldType};
 use crate::diagnostic::{Result, Span, fault};
@@ -276,7 +276,7 @@ fn table_type(
             let Some(method) = modules.modules[of.module].methods.get(&key).copied() else {
                 return fault(of.span, format!("table type `{}` has no `get_clamped`", of.name));
             };
-            Box::new(super::signature_of(modules, world, method)?.output)
+            Box::new(signature_of(modules, world, method)?.output)
         }
         other => {
             let span = ty.span();
@@ -285,4 +285,77 @@ fn table_type(
         }
     };
     Ok(Ty::Slice(element, false))
+}
+
+/// A signature: the types of the parameters and of the value.
+#[derive(Debug, Clone)]
+pub(crate) struct Signature {
+    pub(crate) params: Vec<Ty>,
+    pub(crate) output: Ty,
+}
+
+/// The function's module, its syntax tree and what `Self` is in it.
+pub(super) fn parts(
+    modules: &Modules,
+    world: &World,
+    item: ItemId,
+) -> (ModuleId, syn::ItemFn, Option<Ty>) {
+    let of = &modules.items[item];
+    let Declared::Fn(function) = &of.what else { unreachable!("only functions are asked for") };
+    let own = modules.modules.iter().find_map(|module| {
+        let (key, _) = module.methods.iter().find(|(_, id)| **id == item)?;
+        let owner = *modules.modules[of.module].items.get(&key.0)?;
+        Some(item_type(modules, world, owner))
+    });
+    (of.module, (**function).clone(), own.flatten())
+}
+
+/// What a function takes and returns.
+pub(crate) fn signature_of(
+    modules: &mut Modules,
+    world: &World,
+    item: ItemId,
+) -> Result<Signature> {
+    let (module, function, own) = parts(modules, world, item);
+    let span = modules.items[item].span;
+    let sig = &function.sig;
+    let name = &sig.ident;
+    if !sig.generics.params.iter().all(|p| matches!(p, syn::GenericParam::Lifetime(_))) {
+        return fault(
+            span,
+            format!("`{name}` is generic; write one function for each type that it is used with"),
+        );
+    }
+    if sig.asyncness.is_some() || sig.unsafety.is_some() || sig.variadic.is_some() {
+        return fault(
+            span,
+            format!("`{name}` is async, unsafe or variadic; a body has plain functions"),
+        );
+    }
+    let mut params = Vec::new();
+    for input in &sig.inputs {
+        params.push(match input {
+            syn::FnArg::Typed(input) => type_of(modules, world, module, own.as_ref(), &input.ty)?,
+            syn::FnArg::Receiver(receiver) => {
+                let Some(own) = own.clone() else {
+                    return fault(span, "`self` is outside of an `impl` of a known type");
+                };
+                match &receiver.reference {
+                    Some(_) => Ty::Ref(Box::new(own), receiver.mutability.is_some()),
+                    None => own,
+                }
+            }
+        });
+    }
+    let output = match &sig.output {
+        syn::ReturnType::Default => Ty::Unit,
+        syn::ReturnType::Type(_, ty) => type_of(modules, world, module, own.as_ref(), ty)?,
+    };
+    if matches!(output, Ty::Ref(..) | Ty::Slice(..)) {
+        return fault(
+            span,
+            format!("`{name}` returns a reference; return a value or an index instead"),
+        );
+    }
+    Ok(Signature { params, output })
 }

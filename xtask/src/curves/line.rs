@@ -1,11 +1,15 @@
 //! A row of a training table: rates and curves from its two reports.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Result, ensure};
 use serde_json::Value;
 
 use super::rows::Row;
-use super::{Reports, names};
 use crate::bench::short;
+
+/// Reports by the names of their files, without `.json`.
+pub(super) type Reports = BTreeMap<String, Value>;
 
 /// A row with what its reports say of its training, where there are any.
 pub(super) struct Measured<'a> {
@@ -30,7 +34,7 @@ impl<'a> Measured<'a> {
             );
             Ok(Some(trained))
         };
-        let [half, single] = names(row);
+        let [half, single] = row.reports();
         Ok(Self { row, half: find(&half)?, single: find(&single)? })
     }
 

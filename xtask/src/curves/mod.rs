@@ -10,7 +10,6 @@ mod line;
 mod rows;
 mod solved;
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
@@ -18,14 +17,11 @@ use serde_json::{Value, json};
 
 use crate::bench::target;
 use crate::workspace::{self, CommandLine};
-use line::Measured;
+use line::{Measured, Reports};
 use rows::{CPU, GPU, Row};
 
 /// Digits of a number that are kept in docs/training.json.
 const DIGITS: i32 = 5;
-
-/// Reports by the names of their files, without `.json`.
-type Reports = BTreeMap<String, Value>;
 
 /// A table of docs/benchmarks.md, between two markers.
 struct Table {
@@ -78,15 +74,10 @@ fn rows() -> impl Iterator<Item = &'static Row> {
     TABLES.iter().flat_map(|table| table.rows)
 }
 
-/// The names of the reports that a row can have.
-fn names(row: &Row) -> [String; 2] {
-    ["fp16", "fp32"].map(|precision| format!("{}-{precision}", row.key))
-}
-
 /// The reports in `folders`, with as many digits as are kept; the first folder that has one counts.
 fn gather(folders: &[PathBuf]) -> Result<Reports> {
     let mut found = Reports::new();
-    for name in rows().flat_map(names).chain(["solved".into(), "solved-process".into()]) {
+    for name in rows().flat_map(Row::reports).chain(["solved".into(), "solved-process".into()]) {
         let path = folders.iter().map(|folder| folder.join(format!("{name}.json")));
         if let Some(path) = path.into_iter().find(|path| path.exists()) {
             found.insert(name, rounded(&read(&path)?));
@@ -119,7 +110,7 @@ fn draw(docs: &Path, reports: &Reports) -> Result<()> {
     std::fs::create_dir_all(&scratch).with_context(|| format!("cannot create {scratch:?}"))?;
     let mut drawings: Vec<(&str, Vec<String>)> = Vec::new();
     for row in rows() {
-        for (name, report) in names(row).iter().filter_map(|name| reports.get_key_value(name)) {
+        for (name, report) in row.reports().iter().filter_map(|name| reports.get_key_value(name)) {
             let path = scratch.join(format!("{name}.json"));
             let path = path.display().to_string();
             std::fs::write(&path, report.to_string())

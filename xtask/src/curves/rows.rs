@@ -12,6 +12,13 @@ pub(super) struct Row {
     pub(super) drawing: &'static str,
 }
 
+impl Row {
+    /// The names of the reports that it can have.
+    pub(super) fn reports(&self) -> [String; 2] {
+        ["fp16", "fp32"].map(|precision| format!("{}-{precision}", self.key))
+    }
+}
+
 const fn row(
     key: &'static str,
     work: &'static str,

@@ -242,7 +242,7 @@ fn money_is_worth_what_the_formula_says_for_every_eta() {
     for eta in others.into_iter().chain(near_one).chain(around_the_series) {
         let one = make(&format!("economic_reward_crra_eta = {eta}"));
         for x in [0.0, 1e-4, 5e-4, 1e-3, 2e-3, 2.5e-3, 2.74e-3, 3e-3, 8e-3, 1.0] {
-            let seen = f64::from(step::value_of(one.env().params(), x as f32));
+            let seen = f64::from(day::value_of(one.env().params(), x as f32));
             let expected = plain(eta, f64::from(x as f32));
             assert!(
                 (seen - expected).abs() <= 4e-6 * expected.abs().max(1e-3),

@@ -4,7 +4,7 @@
 //! compiled are kept.
 
 use super::BenchArgs;
-use super::train::{Place, Throughput};
+use super::place::Place;
 use crate::commands::say;
 use crate::records::learning::{Course, Curves};
 use anyhow::{Context, Result, ensure};
@@ -14,18 +14,19 @@ use warp_train::TrainConfig;
 /// Lines of a curve that are printed.
 const LINES: usize = 10;
 
-/// The curves that `args` ask for, of the run whose rate is `found`; none if it asks for none.
+/// The curves that `args` ask for, of the run whose iterations take `iteration_ms`; none if they ask for none.
 ///
 /// # Errors
 /// Limits that make no sense, or a run that failed.
 pub(super) fn measure(
     args: &BenchArgs,
     config: &TrainConfig,
-    found: &Throughput,
+    iteration_ms: f64,
     place: &Place<'_>,
 ) -> Result<Option<Curves>> {
     let Some(wanted) = args.curve_steps else { return Ok(None) };
-    let (planned, most) = n_iterations(wanted, args.curve_seconds, found)?;
+    let steps = config.steps_per_iteration();
+    let (planned, most) = n_iterations(wanted, args.curve_seconds, steps, iteration_ms)?;
     let (mut courses, mut seconds) = (Vec::new(), Vec::new());
     for seed in 0..args.seeds {
         let run = || format!("seed {seed} of {} replicas", config.run.num_envs);
@@ -37,12 +38,17 @@ pub(super) fn measure(
 }
 
 /// Iterations of a curve of `steps` environment steps, and how many of them take `limit` seconds.
-fn n_iterations(steps: u64, limit: Option<f64>, found: &Throughput) -> Result<(u64, u64)> {
+fn n_iterations(
+    steps: u64,
+    limit: Option<f64>,
+    steps_per_iteration: u64,
+    iteration_ms: f64,
+) -> Result<(u64, u64)> {
     ensure!(steps > 0, "--curve-steps 0: at least 1 is needed");
-    let n = steps.div_ceil(found.steps_per_iteration);
+    let n = steps.div_ceil(steps_per_iteration);
     let Some(limit) = limit else { return Ok((n, n)) };
     ensure!(limit > 0.0, "--curve-seconds {limit}: expected more than 0");
-    Ok((n, n.min((1e3 * limit / found.iteration_ms) as u64).max(1)))
+    Ok((n, n.min((1e3 * limit / iteration_ms) as u64).max(1)))
 }
 
 /// Trains one seed for as many of the planned iterations as the time limit allows.
@@ -99,16 +105,15 @@ mod tests {
 
     #[test]
     fn a_curve_ends_with_its_steps_or_its_seconds() {
-        let found =
-            Throughput { steps_per_iteration: 100, iteration_ms: 2.0, ..Throughput::default() };
-        let of = |steps, limit| n_iterations(steps, limit, &found).unwrap().1;
+        let n = |steps, limit| n_iterations(steps, limit, 100, 2.0);
+        let of = |steps, limit| n(steps, limit).unwrap().1;
         assert_eq!([of(1, None), of(100, None), of(101, None)], [1, 1, 2]);
         assert_eq!(
             [of(9_999, Some(0.02)), of(901, Some(0.02)), of(1_000, Some(1e-9))],
             [10, 10, 1]
         );
-        assert_eq!(n_iterations(9_999, Some(0.02), &found).unwrap().0, 100);
-        assert!(n_iterations(0, None, &found).is_err());
-        assert!(n_iterations(1, Some(0.0), &found).is_err());
+        assert_eq!(n(9_999, Some(0.02)).unwrap().0, 100);
+        assert!(n(0, None).is_err());
+        assert!(n(1, Some(0.0)).is_err());
     }
 }

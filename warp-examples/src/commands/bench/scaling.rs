@@ -5,7 +5,8 @@
 //! largest. GPUs of one model may differ by some percent, and together all wait for the slowest, so its rate is reported,
 //! too.
 
-use super::train::{Place, command_line, configurations};
+use super::place::Place;
+use super::train::{command_line, configurations};
 use super::{BenchArgs, print_json, say};
 use crate::Outcome;
 use crate::commands::Device;

@@ -5,8 +5,9 @@
 //! all of them; the median of the rounds is reported. One-time costs (building, compiling,
 //! allocating, the first iteration) are reported separately, and warm-up is not counted.
 
+use super::place::Place;
 use super::{BenchArgs, curves};
-use crate::commands::{Device, learner_on, print_json, say, thread_count};
+use crate::commands::{print_json, say};
 use crate::output::short;
 use crate::records::learning::Curves;
 use crate::{Outcome, settings};
@@ -23,7 +24,7 @@ const ROUNDS: usize = 5;
 const WARM_UP: usize = 3;
 
 /// The result for one number of replicas.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Throughput {
     /// Environment replicas.
     pub replicas: usize,
@@ -66,35 +67,6 @@ struct Round {
     iterations: u64,
     seconds: f64,
     phases: PhaseSeconds,
-}
-
-/// Where training is measured.
-pub(super) struct Place<'a> {
-    pub device: &'a Device,
-    /// Whose networks learn: "native" or "burn".
-    pub backend: &'a str,
-    pub threads: usize,
-    /// The environments on the CPU.
-    pub plain: &'a Registry,
-    /// The environments on the device.
-    registry: Registry,
-}
-
-impl<'a> Place<'a> {
-    pub(super) fn new(device: &'a Device, args: &'a BenchArgs, registry: &'a Registry) -> Self {
-        let backend = if args.backend == "auto" { "native" } else { &args.backend };
-        let threads = thread_count(args.threads);
-        Self { device, backend, threads, plain: registry, registry: device.registry(registry) }
-    }
-
-    /// A run before its first iteration, and the seconds that building it took.
-    pub(super) fn trainer(&self, config: TrainConfig) -> Result<(Trainer, f64)> {
-        let started = Instant::now();
-        self.device.precompile(self.backend, &config, &self.registry);
-        let learner = learner_on(self.device, self.backend, &config, self.threads)?;
-        let trainer = Trainer::new(config, &self.registry, learner, self.threads)?;
-        Ok((trainer, started.elapsed().as_secs_f64()))
-    }
 }
 
 /// The command that was given, in a form that a shell accepts.
@@ -150,7 +122,7 @@ pub(super) fn execute(
     // The curves need the memory.
     drop(benches);
     for (config, found) in configs.iter().zip(&mut found) {
-        found.curves = curves::measure(args, config, found, place)?;
+        found.curves = curves::measure(args, config, found.iteration_ms, place)?;
     }
     report(args, &configs, &found, place)?;
     Ok(Outcome::Done)

@@ -8,7 +8,8 @@
 //! CPU, outside the time.
 
 use super::BenchArgs;
-use super::train::{Place, command_line};
+use super::place::Place;
+use super::train::command_line;
 use crate::Outcome;
 use crate::commands::{learner, print_json, say};
 use anyhow::{Context, Result};

@@ -17,7 +17,6 @@ use super::train::args::TrainArgs;
 use super::train::{begin_notes, contradictions, out_folder};
 use super::{Device, say, tell};
 use crate::Outcome;
-use crate::run_config::resolve_listed;
 use anyhow::{Context, Result, bail};
 use plan::{plan, planned};
 use report::{WINNER, ranked, report};
@@ -27,16 +26,16 @@ use shown::Shown;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::thread;
-use warp_core::toml::Table;
 use warp_func::{Entry, Registry};
 use warp_train::fleet::{
-    Fleet, FleetBroadcast, FleetLearner, FleetRun, FleetSummary, FleetWeights, Halving, Listed,
-    Together, settings, together,
+    Fleet, FleetBroadcast, FleetLearner, FleetRun, FleetSummary, FleetWeights, Halving, Together,
+    settings, together,
 };
 use warp_train::run::Place;
 use warp_train::world::{PATIENCE, World};
 use warp_train::{Error, TrainConfig, digest, half_precision};
 
+pub(super) use plan::config_of;
 pub(super) use report::returns_lines;
 
 /// Whether a fleet is asked for.
@@ -325,15 +324,4 @@ fn halving(args: &TrainArgs, first: &TrainConfig) -> Result<Option<Halving>> {
         );
     }
     Ok(Some(Halving::new(factor)?))
-}
-
-/// The configuration of one run of the fleet whose shared configuration is `shared`, with its pool.
-pub(super) fn config_of(
-    shared: &Table,
-    listed: &Listed,
-    registry: &Registry,
-) -> Result<TrainConfig> {
-    let mut config = resolve_listed(shared, listed, registry)?;
-    crate::pool_file::attach(&mut config)?;
-    Ok(config)
 }

@@ -1,17 +1,17 @@
 //! Which runs a fleet has: those that are asked for, or those that were planned.
 
-use super::config_of;
 use crate::basis::Basis;
 use crate::commands::train::args::TrainArgs;
+use crate::run_config::resolve_listed;
 use crate::settings;
 use crate::sweep::Sweep;
 use anyhow::{Context, Result, bail};
 use std::ops::Range;
 use std::path::Path;
-use warp_core::toml::Value;
+use warp_core::toml::{Table, Value};
 use warp_func::Registry;
-use warp_train::Run;
 use warp_train::fleet::{Fleet, FleetRun, Listed};
+use warp_train::{Run, TrainConfig};
 
 /// Runs in one fleet, at most: what their numbers in file names have room for.
 const MAX_RUNS: usize = 100_000;
@@ -48,6 +48,17 @@ pub(super) fn runs_of(
         })
     };
     listed.into_iter().map(run).collect()
+}
+
+/// The configuration of one run of the fleet whose shared configuration is `shared`, with its pool.
+pub(in crate::commands) fn config_of(
+    shared: &Table,
+    listed: &Listed,
+    registry: &Registry,
+) -> Result<TrainConfig> {
+    let mut config = resolve_listed(shared, listed, registry)?;
+    crate::pool_file::attach(&mut config)?;
+    Ok(config)
 }
 
 /// All runs: every setting of the sweep with every seed; and what the settings stand on.

@@ -1,10 +1,12 @@
 //! A process that trains its share of a fleet, which the first process plans and writes.
 
+use super::devices;
 use super::plan::runs_of;
 use super::rounds::Rounds;
-use super::{Device, TrainArgs, devices};
 use crate::Outcome;
+use crate::commands::Device;
 use crate::commands::stop::Stop;
+use crate::commands::train::args::TrainArgs;
 use anyhow::Result;
 use warp_func::Registry;
 use warp_train::fleet::{Fleet, FleetBroadcast, together};

@@ -1,15 +1,18 @@
 //! One recorded case: an `.npz` file and the `.json` beside it, opened and checked.
 
-use super::npz::{Recorded, read_npz};
-use super::{catalysis, toy_text};
+mod names;
+
 use anyhow::{Result, anyhow, bail, ensure};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use toml::Table;
 use warp_data::file;
+use warp_envs::numpy::{Recorded, read_npz};
 use warp_func::Registry;
 use warp_train::digest;
+
+pub(super) use names::is_table;
 
 /// The `env` under which the five environments of classic control are recorded together.
 const CLASSIC_CONTROL: &str = "classic_control";
@@ -112,7 +115,7 @@ impl Case {
         let env = if classic { name.split("__").next().unwrap_or(name) } else { env };
         let steps = described.get("steps").and_then(Value::as_u64);
         let steps = steps.and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0);
-        let steps = if toy_text::is_table(described) { Some(0) } else { steps };
+        let steps = if is_table(described) { Some(0) } else { steps };
         let steps = steps.ok_or_else(|| match described.get("steps") {
             Some(other) => anyhow!("its key \"steps\" is {other}, not a number of steps"),
             None => anyhow!("its description has no key \"steps\""),
@@ -121,10 +124,10 @@ impl Case {
         if let Some(length) = described.get("episode_length").filter(|v| !v.is_null()) {
             config.insert("episode_length".into(), to_toml("episode_length", length)?);
         }
-        let toy_text = env == toy_text::TOY_TEXT;
+        let toy_text = env == names::TOY_TEXT;
         let (env, config) = match toy_text {
-            true => toy_text::environment(described, config)?,
-            false => (catalysis::environment(env, &config), config),
+            true => names::toy_text(described, config)?,
+            false => (names::other(env, &config), config),
         };
         let (name, env) = (name.into(), env.into());
         let (described, data, arrays) = (described.clone(), None, BTreeMap::new());

@@ -155,7 +155,7 @@ impl CudaReplicas {
             pointers::run(&run),
         ];
         let own = Own::new(gpu, n)?;
-        let rows = Rows::new(kernels, &host, (&device, &ids), &own, numbers)?;
+        let rows = Rows::new(kernels, &host, (&device, &ids), &own.final_length, numbers)?;
         let staged = ids.action.iter().map(|id| {
             let array = device.array(*id);
             DeviceArray::zeros(gpu, "given", array.dtype(), array.shape())

@@ -1,6 +1,5 @@
 //! The outputs of replicas on a GPU: arrays that every step overwrites, and some of their rows.
 
-use super::Own;
 use crate::cuda::arg::Arg;
 use crate::cuda::compiler::{Build, Source};
 use crate::cuda::kernels::Kernels;
@@ -66,7 +65,7 @@ impl Rows {
         kernels: &Kernels,
         host: &Replicas,
         (device, ids): (&DeviceStore, &ArrayIds),
-        own: &Own,
+        final_length: &DeviceArray,
         numbers: Numbers,
     ) -> Result<Self> {
         let module = kernels.compile(&Source::new("rows.cu", ROWS), Build::Release)?;
@@ -115,7 +114,7 @@ impl Rows {
             id.into_iter().for_each(|id| this.add(name, device.array(id), false));
         }
         if host.options().auto_reset == AutoReset::SameStep {
-            this.add("final.elapsed_step", &own.final_length, false);
+            this.add("final.elapsed_step", final_length, false);
             for (g, group) in host.spec().groups.iter().enumerate() {
                 let name = format!("final.obs.{}", group.name);
                 this.add_obs(&name, device.array(ids.final_obs[g]), host.numbered(), numbers)?;

@@ -10,7 +10,7 @@ mod cost;
 mod picture;
 mod record;
 
-use super::train::Place;
+use super::place::Place;
 use super::{BenchArgs, print_json, rate_of_world, say};
 use crate::Outcome;
 use crate::commands::{Device, tell, thread_count};

@@ -1,7 +1,20 @@
-//! Where in a configuration file the key stands that an error is about.
+//! The text of a configuration: read, with the line that an error is about.
 
+use anyhow::Result;
 use warp_core::toml::Table;
 use warp_core::toml::de::{DeTable, DeValue};
+
+/// TOML, its error in one line.
+///
+/// # Errors
+/// Where and why the text is not TOML.
+pub fn parse(text: &str) -> Result<Table> {
+    text.parse::<Table>().map_err(|e| {
+        let line =
+            e.span().map_or(1, |span| text[..span.start.min(text.len())].lines().count().max(1));
+        anyhow::anyhow!("line {line}: {}", e.message().replace('\n', ", "))
+    })
+}
 
 /// A key of a file: its path with dots, and the line that it stands in, from 1.
 #[derive(Debug, PartialEq, Eq)]
@@ -53,6 +66,11 @@ mod tests {
 
     const FILE: &str = "# A run.\nenv_id = \"cartpole\"\nfoo = 1\nenv.gravity = 3\n\n\
         [policy.pole]\ngroups = [\"pole\"]\nlrr = 2\n";
+
+    #[test]
+    fn a_broken_file_is_refused_with_its_line() {
+        assert!(format!("{:#}", parse("a = 1\nb = = 2\n").unwrap_err()).starts_with("line 2: "));
+    }
 
     #[test]
     fn a_message_is_placed_by_the_key_that_it_begins_with() {
