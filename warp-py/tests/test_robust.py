@@ -181,6 +181,29 @@ def test_only_an_arguments_own_fault_is_a_type_error(error):
         assert (raised.value.__cause__ if is_own else raised.value) is error
 
 
+def test_who_calls_while_another_call_runs_is_told_what_to_do():
+    envs, told = warp_rl.make("CartPole-v1", num_envs=2, seed=0), []
+    envs.reset()
+    pool = envs._pool
+
+    class Calling:
+        """Actions, with which another call begins while they are read."""
+
+        def __array__(self, *_, **__):
+            for call in (envs.get_state, envs.recv, envs.close, lambda: pool.answered, lambda: pool.under_way):
+                with pytest.raises(RuntimeError) as raised:
+                    call()
+                told.append(str(raised.value))
+            return np.zeros(2, int)
+
+    envs.step(Calling())
+    assert set(told) == {
+        "these environments are in use by another call, which has not returned: only one thread at a time may use "
+        "them, so share a lock or create some for each thread"
+    }
+    assert len(told) == 5 and envs.num_envs == len(envs.step(np.zeros(2, int))[0])
+
+
 def test_options_that_change_while_they_are_read_are_read_as_they_were():
     config = {}
 
