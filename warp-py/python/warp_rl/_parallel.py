@@ -32,7 +32,6 @@ class ParallelEnv(Pickled, PettingZooEnv):
         **config: Any,
     ) -> None:
         one_of("render_mode", render_mode, None)
-        self._made_with = ((name,), {"max_episode_steps": max_episode_steps, **config})
         self.spec = EnvSpec(name, **config, max_episode_steps=max_episode_steps)
         self.render_mode = render_mode
         self.metadata = {"name": self.spec.id, "render_modes": [], "is_parallelizable": True}

@@ -35,10 +35,6 @@ class SingleEnv(Pickled, gymnasium.Env):
         **config: Any,
     ) -> None:
         task = find(task_id)
-        self._made_with = (
-            (task_id,),
-            {"render_mode": render_mode, "max_episode_steps": max_episode_steps, **config},
-        )
         one_of("render_mode", render_mode, None, *_rendering.MODES)
         described = EnvSpec(task_id, **config)
         described.check_lone()
