@@ -84,7 +84,7 @@ class ParallelEnv(Pickled, PettingZooEnv):
     ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
         """Begins an episode, with all agents."""
         if seed is not None:
-            self._pool.seed(_seeds.of_each(seed, 1))
+            self._pool.seed(_seeds.of_one(seed))
         self._seen, self._known = self._pool.reset()
         self.agents = list(self.possible_agents)
         return self._observed(self.agents), self._informed(self.agents)

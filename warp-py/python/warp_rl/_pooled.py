@@ -76,7 +76,7 @@ class Pickled:
         self._open(
             name=task.env,
             config=settings(task, config),
-            seeds=_seeds.of_each(seed, 1),
+            seeds=_seeds.of_one(seed),
             num_threads=1,
             autoreset_mode="disabled",
             max_episode_steps=limit,
