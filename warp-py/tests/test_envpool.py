@@ -287,6 +287,11 @@ def test_it_is_pickled_with_its_state(make):
         assert (seen[0] == seen[1]).all()
 
 
+def test_it_is_printed():
+    envs = envpool.make_gymnasium("CartPole-v1", num_envs=4)
+    assert str(envs) == repr(envs) and str(envs).startswith("CartPoleGymnasiumEnvPool(num_envs=4, ")
+
+
 def test_the_type_of_a_configuration_is_known():
     spec = envpool.make_spec("CartPole-v1", num_envs=3)
     assert isinstance(spec.config, spec.gen_config) and spec.gen_config(*spec.config) == spec.config

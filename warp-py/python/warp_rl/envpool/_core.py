@@ -189,3 +189,6 @@ class Core(Pickled):
         inner = ", ".join(f"{key}={value!r}" for key, value in self.config.items())
         name = self.spec.task.id.split("-")[0]
         return f"{name}{type(self).__name__}({inner})"
+
+    # Gymnasium's would ask for what EnvPool's description lacks.
+    __str__ = __repr__
