@@ -13,6 +13,8 @@ from typing import Any
 MOST_STEPS = 2**31 - 1
 #: Environments that are stepped together at most.
 MOST_ENVS = 2**24
+#: Threads that step or learn at most, as the native module has it.
+MOST_THREADS = 1024
 #: Where threads begin at most; cores are counted round.
 MOST_CORES = 2**16
 #: Letters of a value in an error at most.
