@@ -244,12 +244,17 @@ def test_types():
 
 def test_stubs_say_what_there_is():
     import ast
+    import inspect
 
     from warp_rl import _native
 
     text = Path(warp_rl.__file__).with_name("_native.pyi").read_text()
-    said = {}
+    said, signatures = {}, {}
     for node in ast.parse(text).body:
+        for one in [node, *getattr(node, "body", [])]:
+            if isinstance(one, ast.FunctionDef) and not one.decorator_list:
+                path = one.name if one is node else f"{node.name}.{one.name}"
+                signatures[path] = [arg.arg for arg in (*one.args.args, *one.args.kwonlyargs)]
         if isinstance(node, ast.ClassDef):
             said[node.name] = {
                 one.name for one in node.body if isinstance(one, ast.FunctionDef) and not one.name.startswith("_")
@@ -262,6 +267,13 @@ def test_stubs_say_what_there_is():
     for name, members in said.items():
         if members is not None and name in there:
             assert members == {one for one in vars(getattr(_native, name)) if not one.startswith("_")}, name
+    for path, names in signatures.items():
+        of, _, method = path.partition(".")
+        assert method != "__init__", "classes of the native module have __new__ alone"
+        if of in there and not (method.startswith("__") and method != "__new__"):
+            # The class itself says what it is made with.
+            called = getattr(_native, of) if method in ("", "__new__") else getattr(getattr(_native, of), method)
+            assert list(inspect.signature(called).parameters) == names[method == "__new__" :], path
 
 
 def test_misuse_for_some_seconds():
