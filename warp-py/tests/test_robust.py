@@ -181,6 +181,26 @@ def test_only_an_arguments_own_fault_is_a_type_error(error):
         assert (raised.value.__cause__ if is_own else raised.value) is error
 
 
+class Device:
+    """A device as torch has it: no text, but it has one's name."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __str__(self):
+        return self.name
+
+
+def test_a_device_is_known_by_its_name(tmp_path):
+    assert warp_rl.make("CartPole-v1", device=Device("cpu")).num_envs == 1
+    warp_rl.train("cartpole", device=Device("cpu"), out=tmp_path / "run", total_steps=500)
+    for wrong in (Device("tpu"), np.zeros(3)):
+        with pytest.raises(ValueError, match="device is .*, but must be 'cpu', 'cuda'"):
+            warp_rl.make("CartPole-v1", device=wrong)
+        with pytest.raises(ValueError, match="device is .*, but must be 'cpu', 'cuda'"):
+            warp_rl.train("cartpole", device=wrong)
+
+
 def test_who_calls_while_another_call_runs_is_told_what_to_do():
     envs, told = warp_rl.make("CartPole-v1", num_envs=2, seed=0), []
     envs.reset()

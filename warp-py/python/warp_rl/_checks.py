@@ -59,10 +59,10 @@ def one_of(name: str, value: Any, *known: Any) -> None:
 
 
 def device_of(device: Any) -> int | None:
-    """The number of the GPU that "cuda" or "cuda:1" names; None for "cpu"."""
-    if device == "cpu":
-        return None
+    """The number of the GPU that "cuda" or "cuda:1" names, or torch's device of that name; None for "cpu"."""
     name, colon, number = str(device).partition(":")
+    if (name, colon) == ("cpu", ""):
+        return None
     if name == "cuda" and (number.isdecimal() or not colon):
         return int(number or 0)
     raise ValueError(f"device is {shown(device)}, but must be 'cpu', 'cuda', or 'cuda:1' and so on")

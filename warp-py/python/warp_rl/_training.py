@@ -99,6 +99,8 @@ def train(
         # Comparisons of NumPy's numbers give a False of its own.
         return all([not _is_false(callback(said)) for callback in each])
 
+    # torch's devices have their names.
+    device = str(device)
     if device == "auto" or device_of(device) is not None:
         load_nvrtc()
     foreign = None if env is None else Foreign(env, keys)
