@@ -56,7 +56,8 @@ def _cast(name: str, given: Any, dtype: Any, xp: Any) -> Any:
 
 
 def _check_int32(name: str, array: np.ndarray) -> None:
-    numbers = np.trunc(array.astype(np.float64)) if array.dtype.kind == "f" else array
+    # As real numbers, for NumPy 2.0.0 crashes where bounds are none of the array's type.
+    numbers = np.trunc(array.astype(np.float64))
     outside = ~((_INT32.min <= numbers) & (numbers <= _INT32.max))
     if outside.any():
         raise ValueError(f"{name} holds {array[outside].reshape(-1)[0]}, which is out of range")
