@@ -296,6 +296,16 @@ def test_stubs_say_what_there_is():
             assert list(inspect.signature(called).parameters) == names[method == "__new__" :], path
 
 
+def test_names_are_those_of_the_interface():
+    from warp_rl import _native, envpool
+
+    for module in (warp_rl, envpool):
+        shown = {name for name in dir(module) if not name.startswith("_")}
+        assert shown >= set(module.__all__) and not shown & {"annotations", "Any", "count", "one_of", "check"}
+        assert all(getattr(module, name) is not None for name in module.__all__)
+    assert _native.Pool.__module__ == _native.Policy.__module__ == _native.Frame.__module__ == "warp_rl._native"
+
+
 def test_misuse_for_some_seconds():
     script = Path(__file__).with_name("misuse.py")
     done = subprocess.run([sys.executable, "-W", "ignore", str(script), "6", "1"], capture_output=True, text=True, check=False)

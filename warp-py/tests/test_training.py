@@ -130,6 +130,7 @@ def test_what_is_wrong_is_said_once_and_by_its_name(tmp_path):
         ({"seed": "a"}, TypeError, "seed is 'a'"),
         ({"step": 2**32}, ValueError, "step is 4294967296"),
         ({"agent": -1}, ValueError, "agent is -1"),
+        ({"greedy": "x"}, ValueError, "greedy is 'x'"),
         ({"mask": np.ones((2, 2), bool)}, ValueError, "mask has shape"),
         ({"mask": "x"}, TypeError, "mask has dtype <U1, but flags are needed"),
     ]:

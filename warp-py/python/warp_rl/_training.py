@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from . import _native
-from ._checks import MOST_THREADS, count, device_of, shown
+from ._checks import MOST_THREADS, count, device_of, one_of, shown
 from ._foreign import Foreign
 from ._nvrtc import load_nvrtc
 
@@ -194,6 +194,7 @@ class Policy:
 
         Raises ValueError for observations of another shape, TypeError for what are no real numbers.
         """
+        one_of("greedy", greedy, True, False)
         if group is None:
             if len(self._groups) > 1:
                 raise ValueError(f"group is None, but must be one of {', '.join(self._groups)}")
@@ -204,7 +205,7 @@ class Policy:
             rows,
             agent=None if agent is None else count("agent", agent, 0),
             mask=None if mask is None else self._rows_of_mask(group, mask, leading),
-            greedy=greedy,
+            greedy=bool(greedy),
             seed=count("seed", seed, 0, 2**64 - 1),
             step=count("step", step, 0, 2**32 - 1),
         )

@@ -15,7 +15,7 @@ use warp_func::cuda::{CudaReplicas, Numbers, Shown};
 use warp_func::{Error, Orders, ReplicaOptions};
 
 /// Environments on a GPU that are stepped together, or some of them at a time.
-#[pyclass(weakref)]
+#[pyclass(weakref, module = "warp_rl._native")]
 #[derive(Debug)]
 pub(in super::super) struct CudaPool {
     replicas: Held<CudaReplicas>,

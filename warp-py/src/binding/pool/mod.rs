@@ -17,7 +17,7 @@ use warp_func::thread_pool::cores;
 use warp_func::{Orders, ReplicaOptions};
 
 /// Environments that are stepped together, or some of them at a time.
-#[pyclass(weakref)]
+#[pyclass(weakref, module = "warp_rl._native")]
 #[derive(Debug)]
 pub(super) struct Pool {
     engine: Held<Engine>,
