@@ -287,6 +287,23 @@ def test_it_is_pickled_with_its_state(make):
         assert (seen[0] == seen[1]).all()
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint32, np.uint64, np.int8, np.int64])
+def test_numbers_of_every_type_and_layout_are_compared_with_the_bounds(dtype):
+    envs = envpool.make_gymnasium("CartPole-v1", num_envs=3)
+    envs.reset()
+    for _ in range(200):
+        with pytest.raises(ValueError, match="shape"):
+            envs.send(np.zeros((3, 3, 2), dtype)[::2])
+    most = np.iinfo(dtype).max
+    with pytest.raises(ValueError, match=f"holds? {most}"):
+        envs.send(np.full(6, most, dtype)[::2])
+
+
+def test_it_is_printed():
+    envs = envpool.make_gymnasium("CartPole-v1", num_envs=4)
+    assert str(envs) == repr(envs) and str(envs).startswith("CartPoleGymnasiumEnvPool(num_envs=4, ")
+
+
 def test_the_type_of_a_configuration_is_known():
     spec = envpool.make_spec("CartPole-v1", num_envs=3)
     assert isinstance(spec.config, spec.gen_config) and spec.gen_config(*spec.config) == spec.config

@@ -78,6 +78,26 @@ def test_who_is_caught_leaves():
         env.step({})
 
 
+@pytest.mark.parametrize(
+    ("name", "given", "error", "says"),
+    [
+        ("rice_n", 0, ValueError, r"the action of 'region_0' has shape \(\), but \(57,\) is needed"),
+        ("rice_n", [0, 1], ValueError, r"the action of 'region_0' has shape \(2,\), but \(57,\) is needed"),
+        ("tag_gridworld", [0, 1], ValueError, r"the action of 'tagger_0' has shape \(2,\), but \(\) is needed"),
+        ("tag_gridworld", "x", TypeError, "the action of 'tagger_0' is 'x', but whole numbers are needed"),
+        ("Pendulum-v1", ["1"], TypeError, r"the action of 'pendulum_0' is \['1'\], but real numbers are needed"),
+    ],
+)
+def test_an_action_that_is_none_of_its_space_is_refused(name, given, error, says):
+    pytest.importorskip("pettingzoo")
+    env = warp_rl.make_parallel(name, seed=0)
+    env.reset()
+    actions = {agent: env.action_space(agent).sample() for agent in env.agents}
+    with pytest.raises(error, match=says):
+        env.step({**actions, env.agents[0]: given})
+    env.step(actions)
+
+
 def test_a_step_before_the_first_reset_is_refused():
     pytest.importorskip("pettingzoo")
     env = warp_rl.make_parallel("tag_gridworld", seed=0, max_episode_steps=1)

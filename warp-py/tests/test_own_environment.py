@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -109,6 +110,40 @@ def test_numbers_of_states_are_checked(tmp_path):
 
     with pytest.raises(ValueError, match="obs holds numbers from -1 to -1, but there are 3 states"):
         warp_rl.train(env=Numbers(4, np), out=tmp_path / "run", **KEYS)
+
+
+@pytest.mark.parametrize("answer", [None, (np.zeros((4, 1)), np.zeros(4), np.zeros(4, bool))])
+def test_what_no_step_returns_is_refused(tmp_path, answer):
+    env = Corridor(4, np)
+    env.step = lambda actions: answer
+    with pytest.raises(TypeError, match="env.step returns .*, but observations, rewards, two flags and an info are needed"):
+        warp_rl.train(env=env, out=tmp_path / "run", **KEYS)
+
+
+def test_an_info_may_be_none(tmp_path):
+    class Silent(Corridor):
+        def step(self, actions):
+            obs, reward, terminated, truncated, info = super().step(actions)
+            return obs, reward, terminated | truncated, truncated & False, None
+
+    warp_rl.train(env=Silent(4, np), out=tmp_path / "run", **KEYS)
+
+
+def test_so_many_environments_are_needed_as_were_asked_for(tmp_path):
+    with pytest.raises(ValueError, match="env creates 3 environments, but 8 were asked for"):
+        warp_rl.train(env=lambda num_envs: Corridor(3, np), num_envs=8, out=tmp_path / "run", **KEYS)
+    alone = gymnasium.make("warp_rl/CartPole-v1")
+    with pytest.raises(TypeError, match="env is <TimeLimit.*, but environments that are stepped together are needed"):
+        warp_rl.train(env=alone, out=tmp_path / "run", **KEYS)
+
+
+def test_a_run_in_own_environments_asks_for_them(tmp_path):
+    run = warp_rl.train(env=Corridor(4, np), out=tmp_path / "run", **KEYS)
+    for call in (lambda: warp_rl.Policy.load(run.path), lambda: warp_rl.train(run.path + "/config.toml", out=tmp_path / "x")):
+        with pytest.raises(ValueError, match="^env is None, but this run is in environments of your own: give them"):
+            call()
+    with pytest.raises(ValueError, match="continue it with the command warp train --resume"):
+        warp_rl.train(env=Corridor(4, np), out=run.path, **KEYS)
 
 
 @pytest.mark.parametrize("mode", ["NextStep", "next_step", AutoresetMode.NEXT_STEP])

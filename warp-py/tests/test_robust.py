@@ -181,6 +181,49 @@ def test_only_an_arguments_own_fault_is_a_type_error(error):
         assert (raised.value.__cause__ if is_own else raised.value) is error
 
 
+class Device:
+    """A device as torch has it: no text, but it has one's name."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __str__(self):
+        return self.name
+
+
+def test_a_device_is_known_by_its_name(tmp_path):
+    assert warp_rl.make("CartPole-v1", device=Device("cpu")).num_envs == 1
+    warp_rl.train("cartpole", device=Device("cpu"), out=tmp_path / "run", total_steps=500)
+    for wrong in (Device("tpu"), np.zeros(3)):
+        with pytest.raises(ValueError, match="device is .*, but must be 'cpu', 'cuda'"):
+            warp_rl.make("CartPole-v1", device=wrong)
+        with pytest.raises(ValueError, match="device is .*, but must be 'cpu', 'cuda'"):
+            warp_rl.train("cartpole", device=wrong)
+
+
+def test_who_calls_while_another_call_runs_is_told_what_to_do():
+    envs, told = warp_rl.make("CartPole-v1", num_envs=2, seed=0), []
+    envs.reset()
+    pool = envs._pool
+
+    class Calling:
+        """Actions, with which another call begins while they are read."""
+
+        def __array__(self, *_, **__):
+            for call in (envs.get_state, envs.recv, envs.close, lambda: pool.answered, lambda: pool.under_way):
+                with pytest.raises(RuntimeError) as raised:
+                    call()
+                told.append(str(raised.value))
+            return np.zeros(2, int)
+
+    envs.step(Calling())
+    assert set(told) == {
+        "these environments are in use by another call, which has not returned: only one thread at a time may use "
+        "them, so share a lock or create some for each thread"
+    }
+    assert len(told) == 5 and envs.num_envs == len(envs.step(np.zeros(2, int))[0])
+
+
 def test_options_that_change_while_they_are_read_are_read_as_they_were():
     config = {}
 
@@ -221,12 +264,17 @@ def test_types():
 
 def test_stubs_say_what_there_is():
     import ast
+    import inspect
 
     from warp_rl import _native
 
     text = Path(warp_rl.__file__).with_name("_native.pyi").read_text()
-    said = {}
+    said, signatures = {}, {}
     for node in ast.parse(text).body:
+        for one in [node, *getattr(node, "body", [])]:
+            if isinstance(one, ast.FunctionDef) and not one.decorator_list:
+                path = one.name if one is node else f"{node.name}.{one.name}"
+                signatures[path] = [arg.arg for arg in (*one.args.args, *one.args.kwonlyargs)]
         if isinstance(node, ast.ClassDef):
             said[node.name] = {
                 one.name for one in node.body if isinstance(one, ast.FunctionDef) and not one.name.startswith("_")
@@ -239,6 +287,23 @@ def test_stubs_say_what_there_is():
     for name, members in said.items():
         if members is not None and name in there:
             assert members == {one for one in vars(getattr(_native, name)) if not one.startswith("_")}, name
+    for path, names in signatures.items():
+        of, _, method = path.partition(".")
+        assert method != "__init__", "classes of the native module have __new__ alone"
+        if of in there and not (method.startswith("__") and method != "__new__"):
+            # The class itself says what it is made with.
+            called = getattr(_native, of) if method in ("", "__new__") else getattr(getattr(_native, of), method)
+            assert list(inspect.signature(called).parameters) == names[method == "__new__" :], path
+
+
+def test_names_are_those_of_the_interface():
+    from warp_rl import _native, envpool
+
+    for module in (warp_rl, envpool):
+        shown = {name for name in dir(module) if not name.startswith("_")}
+        assert shown >= set(module.__all__) and not shown & {"annotations", "Any", "count", "one_of", "check"}
+        assert all(getattr(module, name) is not None for name in module.__all__)
+    assert _native.Pool.__module__ == _native.Policy.__module__ == _native.Frame.__module__ == "warp_rl._native"
 
 
 def test_misuse_for_some_seconds():

@@ -38,6 +38,20 @@ def test_it_is_the_first_of_many():
         assert (info["action_mask"] == their["action_mask"][0]).all()
 
 
+def test_a_seed_is_one_number():
+    env = gymnasium.make("warp_rl/CartPole-v1").unwrapped
+    for seed in ([1], np.array([1]), "x", 1.0):
+        with pytest.raises(TypeError, match="seed is .*, but a whole number is needed"):
+            env.reset(seed=seed)
+
+
+def test_options_of_a_reset_are_refused():
+    env = gymnasium.make("warp_rl/CartPole-v1")
+    env.reset(options={})
+    with pytest.raises(ValueError, match="options is {'low': -0.5}, but no options are possible"):
+        env.reset(options={"low": -0.5})
+
+
 def test_gymnasium_cuts_the_episode():
     env = gymnasium.make("warp_rl/Pendulum-v1")
     env.reset(seed=0)

@@ -35,13 +35,14 @@ def test_a_run_is_followed_and_its_policy_acts(tmp_path):
         policy.act(np.zeros((2, 3)))
 
 
-def test_a_callback_stops_a_run_and_its_errors_are_raised(tmp_path):
+@pytest.mark.parametrize("kind", [bool, np.bool_])
+def test_a_callback_stops_a_run_and_its_errors_are_raised(tmp_path, kind):
     count = 0
 
     def twice(metrics):
         nonlocal count
         count += 1
-        return count < 2
+        return kind(count < 2)
 
     run = warp_rl.train("cartpole", callbacks=[twice], out=tmp_path / "short", **KEYS)
     assert count == 2 and run.metrics()[-1]["env_steps"] < 40_000
@@ -129,7 +130,9 @@ def test_what_is_wrong_is_said_once_and_by_its_name(tmp_path):
         ({"seed": "a"}, TypeError, "seed is 'a'"),
         ({"step": 2**32}, ValueError, "step is 4294967296"),
         ({"agent": -1}, ValueError, "agent is -1"),
+        ({"greedy": "x"}, ValueError, "greedy is 'x'"),
         ({"mask": np.ones((2, 2), bool)}, ValueError, "mask has shape"),
+        ({"mask": "x"}, TypeError, "mask has dtype <U1, but flags are needed"),
     ]:
         with pytest.raises(error, match=says):
             policy.act(obs, **arguments)
@@ -139,6 +142,7 @@ def test_what_is_wrong_is_said_once_and_by_its_name(tmp_path):
     for arguments, error, says in [
         ({"threads": -1}, ValueError, "threads is -1"),
         ({"threads": "a"}, TypeError, "threads is 'a'"),
+        ({"threads": 10**9}, ValueError, "threads is 1000000000, but at most 1024 are possible"),
         ({"callbacks": 3}, TypeError, "callbacks has 3"),
         ({"callbacks": [3]}, TypeError, "callbacks has 3"),
         ({"learning_rate": object()}, TypeError, "configuration has <object"),

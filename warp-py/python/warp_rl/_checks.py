@@ -13,6 +13,8 @@ from typing import Any
 MOST_STEPS = 2**31 - 1
 #: Environments that are stepped together at most.
 MOST_ENVS = 2**24
+#: Threads that step or learn at most, as the native module has it.
+MOST_THREADS = 1024
 #: Where threads begin at most; cores are counted round.
 MOST_CORES = 2**16
 #: Letters of a value in an error at most.
@@ -57,10 +59,10 @@ def one_of(name: str, value: Any, *known: Any) -> None:
 
 
 def device_of(device: Any) -> int | None:
-    """The number of the GPU that "cuda" or "cuda:1" names; None for "cpu"."""
-    if device == "cpu":
-        return None
+    """The number of the GPU that "cuda" or "cuda:1" names, or torch's device of that name; None for "cpu"."""
     name, colon, number = str(device).partition(":")
+    if (name, colon) == ("cpu", ""):
+        return None
     if name == "cuda" and (number.isdecimal() or not colon):
         return int(number or 0)
     raise ValueError(f"device is {shown(device)}, but must be 'cpu', 'cuda', or 'cuda:1' and so on")

@@ -13,6 +13,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 
+from ._checks import shown, whole
 from ._pooled import mode_of
 
 #: How many are made of a function where nothing is said.
@@ -104,6 +105,21 @@ def described(space: Any, name: str) -> dict[str, Any]:
     raise ValueError(f"{name} is {space!r}, but only Box, Discrete from 0 and MultiDiscrete are supported")
 
 
+def number_in(env: Any) -> int:
+    """How many environments there are in `env`; TypeError if it does not say."""
+    number = whole(getattr(env, "num_envs", None))
+    if number is None:
+        raise TypeError(f"env is {shown(env)}, which has no num_envs, but environments that are stepped together are needed")
+    return number
+
+
+def parts_of(answer: Any) -> tuple[Any, Any, Any, Any, Any]:
+    """Observations, rewards, two flags and what else is known, which may be missing in what a step returns."""
+    if not isinstance(answer, tuple | list) or len(answer) < 4:
+        raise TypeError(f"env.step returns {shown(answer)}, but observations, rewards, two flags and an info are needed")
+    return (*answer[:4], (answer[4] if len(answer) > 4 else None) or {})
+
+
 class Foreign:
     """Environments, or a function that makes a number of them, seen as the native module asks for them."""
 
@@ -113,7 +129,7 @@ class Foreign:
         if self._makes is not None and not callable(env):
             raise TypeError(f"env is {env!r}, but environments or a function that creates them are needed")
         self._spare = env if self._makes is None else env(int(keys.get("num_envs", _MANY)))
-        self._num_envs = int(self._spare.num_envs)
+        self._num_envs = number_in(self._spare)
         if self._makes is None and int(keys.setdefault("num_envs", self._num_envs)) != self._num_envs:
             raise ValueError(f"num_envs is {keys['num_envs']}, but env has {self._num_envs} environments")
         if keys:
@@ -136,6 +152,8 @@ class Foreign:
             )
         else:
             env = self._makes(num_envs)
+            if number_in(env) != num_envs:
+                raise ValueError(f"env creates {number_in(env)} environments, but {num_envs} were asked for")
         return SteppedOnGpu(env) if on_gpu else Stepped(env, self.observation)
 
 
@@ -168,8 +186,8 @@ class SteppedOnGpu:
 
     def step(self, actions: Any) -> list[Any]:
         """Observations, rewards, two flags, and the last observations, where an episode ended."""
-        obs, reward, terminated, truncated, *rest = self._env.step(self._theirs(actions))
-        last = rest[0].get("final_obs") if rest else None
+        obs, reward, terminated, truncated, info = parts_of(self._env.step(self._theirs(actions)))
+        last = info.get("final_obs")
         if self._resets:
             ended = (as_numpy(terminated) != 0) | (as_numpy(truncated) != 0)
             if ended.any():
@@ -206,13 +224,13 @@ class Stepped:
 
     def step(self, actions: np.ndarray) -> list[Any]:
         """Observations, rewards, two flags, and the last observations where an episode ended, if one did."""
-        obs, reward, terminated, truncated, *rest = self._env.step(self._theirs(actions))
+        obs, reward, terminated, truncated, info = parts_of(self._env.step(self._theirs(actions)))
         over = self._each(terminated, "terminated", "biu") != 0
         cut = (self._each(truncated, "truncated", "biu") != 0) & ~over
         ended, last = over | cut, None
         shown = self._shown(obs, "obs")
         if ended.any():
-            last = shown.copy() if self._resets else self._last(rest[0] if rest else {}, shown, ended, cut)
+            last = shown.copy() if self._resets else self._last(info, shown, ended, cut)
         if self._resets and ended.any():
             shown = self._shown(self._env.reset(options={"reset_mask": ended})[0], "obs")
         rewards = self._each(reward, "reward", "biuf")

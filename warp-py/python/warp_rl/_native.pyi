@@ -1,16 +1,18 @@
 """The native half."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self, final
 
+@final
 class Frame:
     """Keeps memory alive that arrays show."""
 
+@final
 class Pool:
     """Environments that are stepped together."""
 
-    def __init__(
-        self,
+    def __new__(
+        cls,
         name: str,
         config: Mapping[str, Any],
         seeds: Sequence[int],
@@ -26,7 +28,7 @@ class Pool:
         whole: bool = False,
         of_task: bool = True,
         with_masks: bool = True,
-    ) -> None: ...
+    ) -> Self: ...
     def step(self, actions: Any, env_id: Any = None) -> tuple[Any, Any, Any, Any, dict[str, Any]]: ...
     def send(self, actions: Any, env_id: Any = None) -> None: ...
     def recv(self) -> tuple[Any, Any, Any, Any, dict[str, Any]]: ...
@@ -56,6 +58,7 @@ class Pool:
     @property
     def seeds(self) -> list[int]: ...
 
+@final
 class CudaBuffer:
     """An array on a GPU."""
 
@@ -77,11 +80,12 @@ class CudaBuffer:
     def numpy(self) -> Any: ...
     def __len__(self) -> int: ...
 
+@final
 class CudaPool:
     """Environments on a GPU; in builds with the feature cuda."""
 
-    def __init__(
-        self,
+    def __new__(
+        cls,
         name: str,
         config: Mapping[str, Any],
         seeds: Sequence[int],
@@ -91,7 +95,7 @@ class CudaPool:
         max_episode_steps: int | None = None,
         by_group: bool = False,
         whole: bool = False,
-    ) -> None: ...
+    ) -> Self: ...
     def step(self, actions: Any, env_id: Any = None) -> None: ...
     def reset(self, env_id: Any = None) -> None: ...
     def shown(self, env_id: Any = None) -> dict[str, Any]: ...
@@ -113,14 +117,16 @@ class CudaPool:
     @property
     def seeds(self) -> list[int]: ...
 
+@final
 class Picture:
     """Draws environments."""
 
-    def __init__(self, name: str, config: Mapping[str, Any]) -> None: ...
+    def __new__(cls, name: str, config: Mapping[str, Any]) -> Self: ...
     def draw(
         self, state: Mapping[str, Any], row: int, action: Sequence[float] | None = None, *, width: int = 600
     ) -> Any: ...
 
+@final
 class Policy:
     """The policies of a run."""
 

@@ -32,7 +32,6 @@ class ParallelEnv(Pickled, PettingZooEnv):
         **config: Any,
     ) -> None:
         one_of("render_mode", render_mode, None)
-        self._made_with = ((name,), {"max_episode_steps": max_episode_steps, **config})
         self.spec = EnvSpec(name, **config, max_episode_steps=max_episode_steps)
         self.render_mode = render_mode
         self.metadata = {"name": self.spec.id, "render_modes": [], "is_parallelizable": True}
@@ -85,7 +84,7 @@ class ParallelEnv(Pickled, PettingZooEnv):
     ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
         """Begins an episode, with all agents."""
         if seed is not None:
-            self._pool.seed(_seeds.of_each(seed, 1))
+            self._pool.seed(_seeds.of_one(seed))
         self._seen, self._known = self._pool.reset()
         self.agents = list(self.possible_agents)
         return self._observed(self.agents), self._informed(self.agents)
@@ -104,10 +103,7 @@ class ParallelEnv(Pickled, PettingZooEnv):
             if agent not in actions:
                 raise ValueError(f"actions lack the agent {agent!r}")
             group, i = self._places[agent]
-            action = np.asarray(actions[agent])
-            if given[group].dtype.kind == "i" and action.dtype.kind not in "iu":
-                raise TypeError(f"the action of {agent!r} is {actions[agent]!r}, but whole numbers are needed")
-            given[group][0, i] = action
+            given[group][0, i] = self._checked(agent, actions[agent])
         for agent in actions:
             if agent not in acting:
                 raise ValueError(f"actions have the agent {agent!r}, which is not in the game")
@@ -124,6 +120,16 @@ class ParallelEnv(Pickled, PettingZooEnv):
         rewards = {agent: float(reward[self._places[agent][0]][0, self._places[agent][1]]) for agent in acting}
         self.agents = [agent for agent in acting if not (terminations[agent] or truncations[agent])]
         return self._observed(acting), rewards, terminations, truncations, self._informed(acting)
+
+    def _checked(self, agent: str, given: Any) -> np.ndarray:
+        """The action of an agent: of its space's shape, for NumPy would repeat a single number; of real numbers at least."""
+        action, idle = np.asarray(given), self._idle[self._places[agent][0]]
+        kinds, named = ("iu", "whole") if idle.dtype.kind == "i" else ("iuf", "real")
+        if action.dtype.kind not in kinds:
+            raise TypeError(f"the action of {agent!r} is {shown(given)}, but {named} numbers are needed")
+        if action.shape != idle.shape[2:]:
+            raise ValueError(f"the action of {agent!r} has shape {action.shape}, but {idle.shape[2:]} is needed")
+        return action
 
     def _observed(self, agents: list[str]) -> dict[str, Any]:
         masks = self._known.get("action_mask", {})

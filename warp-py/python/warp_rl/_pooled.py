@@ -57,18 +57,26 @@ def checked_mask(mask: Any, num_envs: int) -> np.ndarray:
 
 
 class Pickled:
-    """One environment that is pickled with all it holds, and its pool by its state."""
+    """What is pickled with all it holds, and its pool by its state.
 
-    #: What it was made with, by position and by name.
-    _made_with: tuple[tuple[Any, ...], dict[str, Any]]
+    As in Python's own pickling, nothing calls `__init__`, whose arguments are other ones in a derived class.
+    """
+
+    #: What its pool was made with.
+    _opened: dict[str, Any]
     _pool: Any
+
+    def _open(self, **opened: Any) -> None:
+        """Makes the pool."""
+        self._opened = opened
+        self._pool = _native.Pool(**opened)
 
     def _open_alone(self, task: Task, seed: int | None, config: dict[str, Any], limit: int | None, **form: Any) -> None:
         """Makes the environment; `form` says what its answers look like."""
-        self._pool = _native.Pool(
-            task.env,
-            settings(task, config),
-            _seeds.of_each(seed, 1),
+        self._open(
+            name=task.env,
+            config=settings(task, config),
+            seeds=_seeds.of_one(seed),
             num_threads=1,
             autoreset_mode="disabled",
             max_episode_steps=limit,
@@ -77,18 +85,17 @@ class Pickled:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        held = {key: value for key, value in vars(self).items() if key not in ("_pool", "_painter")}
+        held = {key: value for key, value in vars(self).items() if key != "_pool"}
         return {"held": held, "state": self._pool.get_state()}
 
     def __setstate__(self, saved: dict[str, Any]) -> None:
-        given, named = saved["held"]["_made_with"]
-        self.__init__(*given, **named)  # type: ignore[misc]
         vars(self).update(saved["held"])
+        self._open(**self._opened)
         self._pool.set_state(saved["state"])
 
 
 #: What environments hold that lives in memory of the native module's, and is not pickled.
-_MADE_ANEW = ("_pool", "_painter", "_shown", "_views", "_buffers", "_every")
+_MADE_ANEW = ("_pool", "_shown", "_views", "_buffers", "_every")
 
 
 class Pooled:

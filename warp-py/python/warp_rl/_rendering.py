@@ -27,9 +27,13 @@ class Painter:
     """Draws the environments of a pool: it is told of their actions, and looks at their states."""
 
     def __init__(self, task: Task, config: dict[str, Any], num_envs: int) -> None:
+        self._made_with = (task, config, num_envs)
         self._picture = _native.Picture(task.env, settings(task, config))
         self._acts: np.ndarray | None = None
         self._num_envs = num_envs
+
+    def __reduce__(self) -> Any:
+        return Painter, self._made_with, {"_acts": self._acts}
 
     def note(self, actions: Any, env_id: Any = None) -> None:
         """Remembers what all environments, or those of `env_id`, did last."""

@@ -34,6 +34,16 @@ def of_each(seed: int | Sequence[int] | None, num_envs: int) -> list[int]:
     return [_checked(one) for one in each]
 
 
+def of_one(seed: int | None) -> list[int]:
+    """The seed of an only environment, or a random one.
+
+    Raises ValueError for a seed that is negative or of more than 64 bits, TypeError for what is no number.
+    """
+    if seed is not None and whole(seed) is None:
+        raise TypeError(f"seed is {shown(seed)}, but a whole number is needed")
+    return of_each(seed, 1)
+
+
 def _checked(seed: int) -> int:
     if seed < 0:
         raise ValueError(f"seed is {seed}, but seeds are not negative")

@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 
 from . import _rendering, _seeds
-from ._checks import one_of
+from ._checks import one_of, shown
 from ._pooled import Pickled
 from ._spec import EnvSpec
 from ._tasks import find
@@ -35,10 +35,6 @@ class SingleEnv(Pickled, gymnasium.Env):
         **config: Any,
     ) -> None:
         task = find(task_id)
-        self._made_with = (
-            (task_id,),
-            {"render_mode": render_mode, "max_episode_steps": max_episode_steps, **config},
-        )
         one_of("render_mode", render_mode, None, *_rendering.MODES)
         described = EnvSpec(task_id, **config)
         described.check_lone()
@@ -53,7 +49,9 @@ class SingleEnv(Pickled, gymnasium.Env):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begins an episode; with a seed, draws begin anew."""
+        """Begins an episode; with a seed, draws begin anew. There are no options."""
+        if options:
+            raise ValueError(f"options is {shown(options)}, but no options are possible")
         if seed is not None:
             self.reseed(seed)
             seed = operator.index(seed)
@@ -74,7 +72,7 @@ class SingleEnv(Pickled, gymnasium.Env):
 
     def reseed(self, seed: int) -> None:
         """Lets draws begin anew from a seed, with the next reset."""
-        self._pool.seed(_seeds.of_each(seed, 1))
+        self._pool.seed(_seeds.of_one(seed))
 
     def close(self) -> None:
         """Lets go of the environment."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from . import _native
-from ._checks import count, device_of, shown
+from ._checks import MOST_THREADS, count, device_of, one_of, shown
 from ._foreign import Foreign
 from ._nvrtc import load_nvrtc
 
@@ -96,8 +96,11 @@ def train(
 
     def follow(metrics: str) -> bool:
         said = json.loads(metrics)
-        return all([callback(said) is not False for callback in each])
+        # Comparisons of NumPy's numbers give a False of its own.
+        return all([not _is_false(callback(said)) for callback in each])
 
+    # torch's devices have their names.
+    device = str(device)
     if device == "auto" or device_of(device) is not None:
         load_nvrtc()
     foreign = None if env is None else Foreign(env, keys)
@@ -110,7 +113,7 @@ def train(
         os.fspath(config),
         sets,
         out=None if out is None else os.fspath(out),
-        threads=count("threads", threads, 0),
+        threads=count("threads", threads, 0, MOST_THREADS),
         device=device,
         follow=follow if each else None,
         env=foreign,
@@ -122,6 +125,11 @@ def read_metrics(run: str | os.PathLike[str]) -> list[dict[str, Any]]:
     """The metrics of every iteration of a run, as `pandas.DataFrame` takes them."""
     with open(os.path.join(run, "metrics.jsonl"), encoding="utf-8") as lines:
         return [json.loads(line) for line in lines if line.strip()]
+
+
+def _is_false(answer: Any) -> bool:
+    """Whether a callback's answer stops the run."""
+    return isinstance(answer, bool | np.bool_) and not answer
 
 
 def _toml(value: Any) -> str:
@@ -186,6 +194,7 @@ class Policy:
 
         Raises ValueError for observations of another shape, TypeError for what are no real numbers.
         """
+        one_of("greedy", greedy, True, False)
         if group is None:
             if len(self._groups) > 1:
                 raise ValueError(f"group is None, but must be one of {', '.join(self._groups)}")
@@ -196,7 +205,7 @@ class Policy:
             rows,
             agent=None if agent is None else count("agent", agent, 0),
             mask=None if mask is None else self._rows_of_mask(group, mask, leading),
-            greedy=greedy,
+            greedy=bool(greedy),
             seed=count("seed", seed, 0, 2**64 - 1),
             step=count("step", step, 0, 2**32 - 1),
         )
@@ -223,9 +232,12 @@ class Policy:
             return seen.astype(np.float32).reshape(-1, width), leading
 
     def _rows_of_mask(self, group: str, mask: Any, leading: tuple[int, ...]) -> np.ndarray:
-        # Flags are as good as 0 and 1.
-        flags = np.asarray(mask) * 1
+        flags = np.asarray(mask)
+        if flags.dtype.kind not in "biu":
+            raise TypeError(f"mask has dtype {flags.dtype}, but flags are needed")
         rows, width = math.prod(leading), self._groups[group]["mask_width"]
+        # Flags are as good as 0 and 1.
+        flags = flags * 1
         if flags.shape not in ((*leading, width), (rows, width)):
             raise ValueError(f"mask has shape {flags.shape}, but {(*leading, width)} is needed")
         return flags.reshape(rows, width)

@@ -127,7 +127,7 @@ impl Cells {
 }
 
 /// Keeps memory alive for as long as an array of Python's shows it.
-#[pyclass(frozen)]
+#[pyclass(frozen, module = "warp_rl._native")]
 #[derive(Debug)]
 pub(super) struct Frame {
     arrays: Vec<Array>,

@@ -1,10 +1,10 @@
 //! What knows Python: everything in this folder, and nothing outside it.
 //!
-//! `pool` is replicas as a Python object, `held` how long it has them, `engine` how they are moved, `slot` the memory
-//! that a step shows itself in and `array` NumPy's arrays over it; `actions`, `numbers` and `options` read what Python
-//! hands over, `config` and `describe` translate configurations and spaces. `cuda` is replicas on a GPU, `picture` draws them. `training` and `policy`
-//! are runs, `foreign` is environments in Python that are trained in, `xla` environments in programs of JAX,
-//! `command` is the command line.
+//! `pool` is replicas as a Python object, `held` how long it has them, `sole` who uses it, `engine` how they are moved,
+//! `slot` the memory that a step shows itself in and `array` NumPy's arrays over it; `actions`, `numbers` and `options`
+//! read what Python hands over, `config` and `describe` translate configurations and spaces. `cuda` is replicas on a
+//! GPU, `picture` draws them. `training` and `policy` are runs, `foreign` is environments in Python that are trained in,
+//! `xla` environments in programs of JAX, `command` is the command line.
 
 mod actions;
 mod array;
@@ -22,6 +22,7 @@ mod picture;
 mod policy;
 mod pool;
 mod slot;
+mod sole;
 mod state;
 mod training;
 mod xla;

@@ -15,7 +15,7 @@ use warp_func::drawing::{Drawing, View};
 use warp_func::{VecEnv, VecOptions};
 
 /// Draws environments of one configuration.
-#[pyclass(frozen)]
+#[pyclass(frozen, module = "warp_rl._native")]
 pub(super) struct Picture {
     /// One replica, which takes the state that is to be seen.
     envs: Mutex<Box<dyn VecEnv>>,

@@ -21,7 +21,7 @@ use warp_train::run::Place;
 use warp_train::{Learner, Run, TrainConfig};
 
 /// The policies of a run as a checkpoint holds them.
-#[pyclass(frozen)]
+#[pyclass(frozen, module = "warp_rl._native")]
 #[derive(Debug)]
 pub(super) struct Policy {
     config: TrainConfig,

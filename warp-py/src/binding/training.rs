@@ -116,11 +116,22 @@ impl Callback for Follow {
     }
 }
 
+/// What the command line calls an option is an argument here, or something that it alone can do.
+const HERE: [(&str, &str); 2] = [
+    ("--device ", "device="),
+    ("continue it with --resume", "continue it with the command warp train --resume"),
+];
+
 /// An error of a run as Python's: the user's, or one of the run itself.
 pub(super) fn as_python(error: anyhow::Error) -> PyErr {
     let of_run = error.downcast_ref::<warp_train::Error>();
-    // What the command line calls an option is an argument here.
-    let sentence = sentence(&error).replace("--device ", "device=");
+    let said = sentence(&error);
+    let mut sentence = HERE.iter().fold(said, |said, (there, here)| said.replace(there, here));
+    if sentence.starts_with(&format!("there is no environment \"{}\"", foreign::NAME)) {
+        sentence = "env is None, but this run is in environments of your own: give them, or the \
+                    function that creates them"
+            .into();
+    }
     match of_run.is_none_or(warp_train::Error::is_users) {
         true => PyValueError::new_err(sentence),
         false => PyRuntimeError::new_err(sentence),

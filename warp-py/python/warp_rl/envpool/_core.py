@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import _native, _rendering
+from .. import _rendering
 from .._checks import count, shown
+from .._pooled import Pickled
 from ._spec import EnvSpec, Refused, asserting, check
 
 
@@ -55,17 +56,17 @@ def _cast(name: str, given: Any, dtype: Any, xp: Any) -> Any:
 
 
 def _check_int32(name: str, array: np.ndarray) -> None:
-    numbers = np.trunc(array.astype(np.float64)) if array.dtype.kind == "f" else array
+    # As real numbers, for NumPy 2.0.0 crashes where bounds are none of the array's type.
+    numbers = np.trunc(array.astype(np.float64))
     outside = ~((_INT32.min <= numbers) & (numbers <= _INT32.max))
     if outside.any():
         raise ValueError(f"{name} holds {array[outside].reshape(-1)[0]}, which is out of range")
 
 
-class Core:
+class Core(Pickled):
     """Environments of a task, behind neither interface."""
 
     def __init__(self, task_id: str, **kwargs: Any) -> None:
-        self._made_with = {"task_id": task_id, **kwargs}
         self.spec: Any = EnvSpec(task_id, **kwargs)
         config = self.spec.config
         self.config: dict[str, Any] = config._asdict()
@@ -85,10 +86,10 @@ class Core:
         self.is_async = config.batch_size < config.num_envs
         offset = config.thread_affinity_offset
         self._action_dtype = np.float32 if self.spec.action_space.dtype.kind == "f" else np.int32
-        self._pool = _native.Pool(
-            self.spec.task.env,
-            self.spec.own,
-            self.spec.seeds,
+        self._open(
+            name=self.spec.task.env,
+            config=self.spec.own,
+            seeds=self.spec.seeds,
             num_threads=config.num_threads,
             first_core=None if offset < 0 else offset,
             max_episode_steps=self.spec.max_episode_steps,
@@ -182,13 +183,6 @@ class Core:
         size = (self._render_width or 480, self._render_height)
         return np.stack(self._painter.pictures(self._pool.get_state(), ids, *size))
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"made_with": self._made_with, "state": self._pool.get_state()}
-
-    def __setstate__(self, saved: dict[str, Any]) -> None:
-        self.__init__(**saved["made_with"])  # type: ignore[misc]
-        self._pool.set_state(saved["state"])
-
     def __len__(self) -> int:
         return self.num_envs
 
@@ -196,3 +190,6 @@ class Core:
         inner = ", ".join(f"{key}={value!r}" for key, value in self.config.items())
         name = self.spec.task.id.split("-")[0]
         return f"{name}{type(self).__name__}({inner})"
+
+    # Gymnasium's would ask for what EnvPool's description lacks.
+    __str__ = __repr__

@@ -107,6 +107,7 @@ class EnvSpec:
     """A task with its configuration, complete."""
 
     def __init__(self, task_id: str, **kwargs: Any) -> None:
+        self._given = (task_id, kwargs)
         with asserting():
             self.task: Task = find(task_id)
         check(kwargs.get("gym_reset_return_info", True) is True, "gym_reset_return_info is False, but "
@@ -214,9 +215,17 @@ class EnvSpec:
 
         return array_spec(self.action_space, "action", np.int32)
 
+    def __reduce__(self) -> Any:
+        # What it was made of: the type of its configuration is its own.
+        return _made, self._given
+
     def __repr__(self) -> str:
         inner = ", ".join(f"{key}={value!r}" for key, value in self.config._asdict().items())
         return f"{self.task.id.split('-')[0]}EnvSpec({inner})"
+
+
+def _made(task_id: str, kwargs: dict[str, Any]) -> EnvSpec:
+    return EnvSpec(task_id, **kwargs)
 
 
 def _array_spec(space: spaces.Space[Any], *by_player: int) -> ArraySpec:

@@ -12,7 +12,7 @@ use warp_core::DType;
 use warp_func::cuda::DeviceArray;
 
 /// An array on the GPU, at an address that never changes; it outlives its environments.
-#[pyclass(frozen)]
+#[pyclass(frozen, module = "warp_rl._native")]
 #[derive(Debug)]
 pub(in super::super) struct CudaBuffer {
     array: DeviceArray,

@@ -4,6 +4,7 @@ use super::super::array::Dtype;
 use super::super::config::table;
 use super::super::held::Held;
 use super::super::slot::{Role, Said, shape_of};
+use super::super::sole::Sole;
 use super::super::{actions, options, raised, state};
 use super::buffer::CudaBuffer;
 use super::{given, kernels, streams};
@@ -14,7 +15,7 @@ use warp_func::cuda::{CudaReplicas, Numbers, Shown};
 use warp_func::{Error, Orders, ReplicaOptions};
 
 /// Environments on a GPU that are stepped together, or some of them at a time.
-#[pyclass(weakref)]
+#[pyclass(weakref, module = "warp_rl._native")]
 #[derive(Debug)]
 pub(in super::super) struct CudaPool {
     replicas: Held<CudaReplicas>,
@@ -23,7 +24,6 @@ pub(in super::super) struct CudaPool {
     all: Vec<u32>,
     orders: Orders,
     /// Whether something was sent and not received, by Python or by a program.
-    #[pyo3(get, set)]
     in_flight: bool,
 }
 
@@ -66,22 +66,22 @@ impl CudaPool {
     /// what is wrong with them is said by the next call, or by `finish`.
     #[pyo3(signature = (actions, env_id=None))]
     fn step(
-        &mut self,
+        mut slf: Sole<'_, Self>,
         actions: &Bound<'_, PyAny>,
         env_id: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        self.check()?;
-        let ids = self.ids(env_id)?;
-        let given = actions::of_groups(&self.forms, self.by_group, actions)?;
+        slf.check_refused()?;
+        let ids = slf.ids(env_id)?;
+        let given = actions::of_groups(&slf.forms, slf.by_group, actions)?;
         let mut on_gpu = true;
         for given in &given {
             on_gpu &= given::is_on_gpu(&given.value)?;
         }
-        let rows = ids.as_ref().map_or(self.all.len(), Vec::len);
+        let rows = ids.as_ref().map_or(slf.all.len(), Vec::len);
         if !on_gpu {
-            return self.step_from_host(actions, ids);
+            return slf.step_from_host(actions, ids);
         }
-        let Self { replicas, forms, .. } = self;
+        let Self { replicas, forms, .. } = &mut *slf;
         let replicas = replicas.open_mut()?;
         let device = replicas.gpu().clone();
         let taken = forms.iter().zip(&given);
@@ -92,10 +92,10 @@ impl CudaPool {
 
     /// Starts an episode in all environments, or in those of `env_id`.
     #[pyo3(signature = (env_id=None))]
-    fn reset(&mut self, env_id: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-        self.check()?;
-        let ids = self.ids(env_id)?;
-        self.replicas.open_mut()?.begin(ids.as_deref()).map_err(raised)
+    fn reset(mut slf: Sole<'_, Self>, env_id: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        slf.check_refused()?;
+        let ids = slf.ids(env_id)?;
+        slf.replicas.open_mut()?.begin(ids.as_deref()).map_err(raised)
     }
 
     /// What is shown: "obs", "reward", "terminated", "truncated", what else is known in "info", and where the next
@@ -103,12 +103,12 @@ impl CudaPool {
     /// moves, or of those of `env_id`, in memory that the next such call writes.
     #[pyo3(signature = (env_id=None))]
     fn shown<'py>(
-        &mut self,
+        mut slf: Sole<'_, Self>,
         py: Python<'py>,
         env_id: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let ids = self.ids(env_id)?;
-        let replicas = self.replicas.open_mut()?;
+        let ids = slf.ids(env_id)?;
+        let replicas = slf.replicas.open_mut()?;
         let shown = match &ids {
             None => replicas.shown().to_vec(),
             Some(ids) => replicas.pick(ids).map_err(raised)?,
@@ -118,20 +118,114 @@ impl CudaPool {
             all.set_item(key, PyDict::new(py))?;
         }
         for shown in &shown {
-            self.add(py, &all, shown)?;
+            slf.add(py, &all, shown)?;
         }
         Ok(all)
     }
 
     /// Waits for the work that was started, and reports what was refused.
-    fn finish(&mut self, py: Python<'_>) -> PyResult<()> {
-        self.replicas.check()?;
-        let replicas = self.replicas.open_mut()?;
+    fn finish(mut slf: Sole<'_, Self>, py: Python<'_>) -> PyResult<()> {
+        slf.replicas.check()?;
+        let replicas = slf.replicas.open_mut()?;
         py.detach(|| replicas.finish()).map_err(raised)
     }
 
     /// Says what was refused of earlier calls, as far as it is known.
-    fn check(&mut self) -> PyResult<()> {
+    fn check(mut slf: Sole<'_, Self>) -> PyResult<()> {
+        slf.check_refused()
+    }
+
+    /// Whether something was sent and not received, by Python or by a program.
+    #[getter]
+    fn get_in_flight(slf: Sole<'_, Self>) -> bool {
+        slf.in_flight
+    }
+
+    #[setter]
+    fn set_in_flight(mut slf: Sole<'_, Self>, value: bool) {
+        slf.in_flight = value;
+    }
+
+    /// Gives every environment, or those of `env_id`, a seed; each begins with its first draws.
+    #[pyo3(signature = (seeds, env_id=None))]
+    fn seed(
+        mut slf: Sole<'_, Self>,
+        py: Python<'_>,
+        seeds: Vec<u64>,
+        env_id: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let ids = slf.ids(env_id)?.unwrap_or_else(|| slf.all.clone());
+        let replicas = slf.replicas.open_mut()?;
+        py.detach(|| {
+            let host = replicas.pulled()?;
+            ids.iter().zip(&seeds).try_for_each(|(id, seed)| host.seed(*id, *seed))?;
+            replicas.push()
+        })
+        .map_err(raised)
+    }
+
+    /// Copies of everything that the futures of the environments depend on, by name.
+    fn get_state<'py>(mut slf: Sole<'_, Self>, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        slf.replicas.check()?;
+        let replicas = slf.replicas.open_mut()?;
+        let host = py.detach(|| replicas.pulled()).map_err(raised)?;
+        state::take(py, host)
+    }
+
+    /// Puts back what `get_state` gave, or some of it, into all environments or those of `env_id`.
+    #[pyo3(signature = (state, env_id=None))]
+    fn set_state(
+        mut slf: Sole<'_, Self>,
+        state: &Bound<'_, PyDict>,
+        env_id: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let ids = slf.ids(env_id)?.unwrap_or_else(|| slf.all.clone());
+        let replicas = slf.replicas.open_mut()?;
+        state::put(replicas.pulled().map_err(raised)?, state, &ids)?;
+        replicas.push().map_err(raised)
+    }
+
+    /// The handle of the stream that everything here is ordered on.
+    #[getter]
+    fn stream(mut slf: Sole<'_, Self>) -> PyResult<u64> {
+        Ok(slf.replicas.open_mut()?.gpu().stream().cu_stream() as u64)
+    }
+
+    /// Lets what is put on `stream` from now on wait for what was started here.
+    fn lead(mut slf: Sole<'_, Self>, stream: u64) -> PyResult<()> {
+        streams::make_stream_wait(slf.replicas.open_mut()?.gpu(), stream)
+    }
+
+    /// Lets what is started here from now on wait for what is on `stream`.
+    fn follow(mut slf: Sole<'_, Self>, stream: u64) -> PyResult<()> {
+        streams::wait_for_stream(slf.replicas.open_mut()?.gpu(), stream)
+    }
+
+    /// What programs of JAX receive, one after another: name, type and the shape of all rows.
+    fn xla_shown(slf: Sole<'_, Self>) -> PyResult<Vec<(String, &'static str, Vec<usize>)>> {
+        let shown = slf.replicas.open()?.shown().iter().filter(|shown| is_now(shown));
+        let each = shown.map(|shown| {
+            let form = slf.form(shown)?;
+            Ok((Said::of(&shown.name).key.to_owned(), form.dtype.name(), form.shape))
+        });
+        each.collect()
+    }
+
+    /// Lets go of everything.
+    fn close(mut slf: Sole<'_, Self>) {
+        slf.replicas.close();
+    }
+
+    /// The seed of every environment.
+    #[getter]
+    fn seeds(mut slf: Sole<'_, Self>) -> PyResult<Vec<u64>> {
+        Ok(slf.replicas.open_mut()?.seeds().to_vec())
+    }
+}
+
+impl CudaPool {
+    /// Says what was refused of earlier calls, as far as it is known.
+    fn check_refused(&mut self) -> PyResult<()> {
         self.replicas.check()?;
         self.replicas.open_mut()?.check().map_err(|error| {
             let known = matches!(error, Error::InvalidAction { .. } | Error::Ended { .. });
@@ -146,83 +240,6 @@ impl CudaPool {
         })
     }
 
-    /// Gives every environment, or those of `env_id`, a seed; each begins with its first draws.
-    #[pyo3(signature = (seeds, env_id=None))]
-    fn seed(
-        &mut self,
-        py: Python<'_>,
-        seeds: Vec<u64>,
-        env_id: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<()> {
-        let ids = self.ids(env_id)?.unwrap_or_else(|| self.all.clone());
-        let replicas = self.replicas.open_mut()?;
-        py.detach(|| {
-            let host = replicas.pulled()?;
-            ids.iter().zip(&seeds).try_for_each(|(id, seed)| host.seed(*id, *seed))?;
-            replicas.push()
-        })
-        .map_err(raised)
-    }
-
-    /// Copies of everything that the futures of the environments depend on, by name.
-    fn get_state<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        self.replicas.check()?;
-        let replicas = self.replicas.open_mut()?;
-        let host = py.detach(|| replicas.pulled()).map_err(raised)?;
-        state::take(py, host)
-    }
-
-    /// Puts back what `get_state` gave, or some of it, into all environments or those of `env_id`.
-    #[pyo3(signature = (state, env_id=None))]
-    fn set_state(
-        &mut self,
-        state: &Bound<'_, PyDict>,
-        env_id: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<()> {
-        let ids = self.ids(env_id)?.unwrap_or_else(|| self.all.clone());
-        let replicas = self.replicas.open_mut()?;
-        state::put(replicas.pulled().map_err(raised)?, state, &ids)?;
-        replicas.push().map_err(raised)
-    }
-
-    /// The handle of the stream that everything here is ordered on.
-    #[getter]
-    fn stream(&mut self) -> PyResult<u64> {
-        Ok(self.replicas.open_mut()?.gpu().stream().cu_stream() as u64)
-    }
-
-    /// Lets what is put on `stream` from now on wait for what was started here.
-    fn lead(&mut self, stream: u64) -> PyResult<()> {
-        streams::make_stream_wait(self.replicas.open_mut()?.gpu(), stream)
-    }
-
-    /// Lets what is started here from now on wait for what is on `stream`.
-    fn follow(&mut self, stream: u64) -> PyResult<()> {
-        streams::wait_for_stream(self.replicas.open_mut()?.gpu(), stream)
-    }
-
-    /// What programs of JAX receive, one after another: name, type and the shape of all rows.
-    fn xla_shown(&self) -> PyResult<Vec<(String, &'static str, Vec<usize>)>> {
-        let shown = self.replicas.open()?.shown().iter().filter(|shown| is_now(shown));
-        let each = shown.map(|shown| {
-            let form = self.form(shown)?;
-            Ok((Said::of(&shown.name).key.to_owned(), form.dtype.name(), form.shape))
-        });
-        each.collect()
-    }
-
-    /// Lets go of everything.
-    fn close(&mut self) {
-        self.replicas.close();
-    }
-
-    #[getter]
-    fn seeds(&mut self) -> PyResult<Vec<u64>> {
-        Ok(self.replicas.open_mut()?.seeds().to_vec())
-    }
-}
-
-impl CudaPool {
     fn ids(&self, env_id: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Vec<u32>>> {
         self.replicas.check()?;
         let Some(value) = env_id else { return Ok(None) };
@@ -302,7 +319,7 @@ impl CudaPool {
     /// The replicas, whose stream everything is ordered on, and the actions that they take; what was refused before
     /// is said.
     pub(in super::super) fn for_xla(&mut self) -> PyResult<(&mut CudaReplicas, &[actions::Form])> {
-        self.check()?;
+        self.check_refused()?;
         let Self { replicas, forms, .. } = self;
         Ok((replicas.open_mut()?, forms))
     }

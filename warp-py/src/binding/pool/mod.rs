@@ -7,6 +7,7 @@ use super::config::table;
 use super::engine::{Engine, advance};
 use super::held::Held;
 use super::slot::{Plan, Role, Slot, Style, free};
+use super::sole::Sole;
 use super::{actions, options, raised, state};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -16,7 +17,7 @@ use warp_func::thread_pool::cores;
 use warp_func::{Orders, ReplicaOptions};
 
 /// Environments that are stepped together, or some of them at a time.
-#[pyclass(weakref)]
+#[pyclass(weakref, module = "warp_rl._native")]
 #[derive(Debug)]
 pub(super) struct Pool {
     engine: Held<Engine>,
@@ -107,126 +108,127 @@ impl Pool {
     /// a dictionary.
     #[pyo3(signature = (actions, env_id=None))]
     fn step<'py>(
-        &mut self,
+        mut slf: Sole<'_, Self>,
         py: Python<'py>,
         actions: &Bound<'py, PyAny>,
         env_id: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyTuple>> {
-        self.engine.check()?;
-        if self.engine.open()?.is_queue() {
-            return self.exchange(py, actions, env_id);
+        slf.engine.check()?;
+        if slf.engine.open()?.is_queue() {
+            return Self::exchange(slf, py, actions, env_id);
         }
-        self.read_ids(env_id)?;
-        self.read_actions(actions)?;
-        self.advance(py)?;
-        self.answer(py)
+        slf.read_ids(env_id)?;
+        slf.read_actions(actions)?;
+        slf.advance(py)?;
+        slf.answer(py)
     }
 
     /// `send`, then `recv`; nothing is sent if too few would be under way.
     #[pyo3(signature = (actions, env_id=None))]
     fn exchange<'py>(
-        &mut self,
+        mut slf: Sole<'_, Self>,
         py: Python<'py>,
         actions: &Bound<'py, PyAny>,
         env_id: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyTuple>> {
-        self.read_orders(actions, env_id)?;
-        self.check_enough()?;
-        self.send_orders()?;
-        self.recv(py)
+        slf.read_orders(actions, env_id)?;
+        slf.check_enough()?;
+        slf.send_orders()?;
+        Self::recv(slf, py)
     }
 
     /// Sends all environments, those of the last answer if they are received some at a time, or those of
     /// `env_id` off with their actions.
     #[pyo3(signature = (actions, env_id=None))]
     fn send(
-        &mut self,
+        mut slf: Sole<'_, Self>,
         actions: &Bound<'_, PyAny>,
         env_id: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        self.read_orders(actions, env_id)?;
-        self.send_orders()
+        slf.read_orders(actions, env_id)?;
+        slf.send_orders()
     }
 
     /// Answers for the environments that are finished first, or for all that were sent where that is one
     /// call's work.
-    fn recv<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        self.recv_batch(py)?;
-        self.answer(py)
+    fn recv<'py>(mut slf: Sole<'_, Self>, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        slf.recv_batch(py)?;
+        slf.answer(py)
     }
 
     /// What programs of JAX receive, one after another: name, type and the shape of a row.
-    fn xla_shown(&self) -> Vec<(String, &'static str, Vec<usize>)> {
-        self.slots[self.at].xla_shown()
+    fn xla_shown(slf: Sole<'_, Self>) -> Vec<(String, &'static str, Vec<usize>)> {
+        slf.slots[slf.at].xla_shown()
     }
 
     /// Sends all environments, or those of `env_id`, off to begin an episode.
     #[pyo3(signature = (env_id=None))]
-    fn async_reset(&mut self, env_id: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-        self.engine.check()?;
-        self.read_ids(env_id)?;
-        self.send_new()
+    fn async_reset(mut slf: Sole<'_, Self>, env_id: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        slf.engine.check()?;
+        slf.read_ids(env_id)?;
+        slf.send_new()
     }
 
     /// `async_reset` of those of `env_id`, then `recv`; nothing is sent if too few would be under way.
     #[pyo3(signature = (env_id=None))]
     fn renew<'py>(
-        &mut self,
+        mut slf: Sole<'_, Self>,
         py: Python<'py>,
         env_id: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyTuple>> {
-        self.engine.check()?;
-        self.read_ids(env_id)?;
-        self.check_enough()?;
-        self.send_new()?;
-        self.recv(py)
+        slf.engine.check()?;
+        slf.read_ids(env_id)?;
+        slf.check_enough()?;
+        slf.send_new()?;
+        Self::recv(slf, py)
     }
 
     /// How many environments were sent and not received.
     #[getter]
-    fn under_way(&mut self) -> PyResult<usize> {
-        Ok(self.engine.open()?.under_way())
+    fn under_way(slf: Sole<'_, Self>) -> PyResult<usize> {
+        Ok(slf.engine.open()?.under_way())
     }
 
     /// Begins an episode in all environments, or in those of `env_id`, and shows them.
     #[pyo3(signature = (env_id=None))]
     fn reset<'py>(
-        &mut self,
+        mut slf: Sole<'_, Self>,
         py: Python<'py>,
         env_id: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyTuple>> {
-        self.engine.check()?;
-        self.read_ids(env_id)?;
-        self.drain(py)?;
-        self.begin(py)?;
-        self.seen(py, None)
+        slf.engine.check()?;
+        slf.read_ids(env_id)?;
+        slf.drain(py)?;
+        slf.begin(py)?;
+        slf.seen(py, None)
     }
 
     /// Begins an episode where `mask` is true, and shows all environments.
     fn reset_where<'py>(
-        &mut self,
+        mut slf: Sole<'_, Self>,
         py: Python<'py>,
         mask: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyTuple>> {
-        self.engine.check()?;
+        let slf = &mut *slf;
+        slf.engine.check()?;
         let chosen: Vec<bool> = mask.call_method0("tolist")?.extract()?;
-        self.orders.ids.clear();
-        self.orders.ids.extend(self.all.iter().filter(|id| chosen[**id as usize]));
-        self.drain(py)?;
-        self.begin(py)?;
-        self.orders.ids.clone_from(&self.all);
-        let (slot, orders) = (&mut self.slots[self.at], &self.orders);
-        let replicas = self.engine.open_mut()?.replicas()?;
+        slf.orders.ids.clear();
+        slf.orders.ids.extend(slf.all.iter().filter(|id| chosen[**id as usize]));
+        slf.drain(py)?;
+        slf.begin(py)?;
+        slf.orders.ids.clone_from(&slf.all);
+        let (slot, orders) = (&mut slf.slots[slf.at], &slf.orders);
+        let replicas = slf.engine.open_mut()?.replicas()?;
         py.detach(|| replicas.show(&orders.ids, &mut slot.batch)).map_err(raised)?;
-        self.written(self.at);
-        self.seen(py, Some(mask))
+        slf.written(slf.at);
+        slf.seen(py, Some(mask))
     }
 
     /// Gives every environment a seed; each begins with its first draws.
-    fn seed(&mut self, py: Python<'_>, seeds: Vec<u64>) -> PyResult<()> {
-        self.engine.check()?;
-        self.drain(py)?;
-        let replicas = self.engine.open_mut()?.replicas()?;
+    fn seed(mut slf: Sole<'_, Self>, py: Python<'_>, seeds: Vec<u64>) -> PyResult<()> {
+        slf.engine.check()?;
+        slf.drain(py)?;
+        let replicas = slf.engine.open_mut()?.replicas()?;
         for (id, seed) in (0..).zip(seeds) {
             replicas.seed(id, seed).map_err(raised)?;
         }
@@ -234,12 +236,17 @@ impl Pool {
     }
 
     /// Gives those of `env_id` a seed each.
-    fn seed_some(&mut self, env_id: &Bound<'_, PyAny>, seeds: Vec<u64>) -> PyResult<()> {
-        self.engine.check()?;
-        self.drain(env_id.py())?;
-        self.read_ids(Some(env_id))?;
-        let replicas = self.engine.open_mut()?.replicas()?;
-        for (id, seed) in self.orders.ids.iter().zip(seeds) {
+    fn seed_some(
+        mut slf: Sole<'_, Self>,
+        env_id: &Bound<'_, PyAny>,
+        seeds: Vec<u64>,
+    ) -> PyResult<()> {
+        let slf = &mut *slf;
+        slf.engine.check()?;
+        slf.drain(env_id.py())?;
+        slf.read_ids(Some(env_id))?;
+        let replicas = slf.engine.open_mut()?.replicas()?;
+        for (id, seed) in slf.orders.ids.iter().zip(seeds) {
             replicas.seed(*id, seed).map_err(raised)?;
         }
         Ok(())
@@ -247,77 +254,80 @@ impl Pool {
 
     /// Lets all environments, or those of `env_id`, begin an episode when they are stepped next.
     #[pyo3(signature = (env_id=None))]
-    fn mark_new(&mut self, env_id: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-        self.engine.check()?;
-        self.read_ids(env_id)?;
-        self.engine.open_mut()?.mark_new(&self.orders.ids)
+    fn mark_new(mut slf: Sole<'_, Self>, env_id: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let slf = &mut *slf;
+        slf.engine.check()?;
+        slf.read_ids(env_id)?;
+        slf.engine.open_mut()?.mark_new(&slf.orders.ids)
     }
 
     /// What agents saw last where the last step ended an episode and began another: observations, and a
     /// dictionary.
-    fn last<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let (slot, rows) = (&self.slots[self.at], self.answered.len());
+    fn last<'py>(slf: Sole<'_, Self>, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let (slot, rows) = (&slf.slots[slf.at], slf.answered.len());
         let info = slot.info(py, Role::FinalInfo, rows, None)?;
         PyTuple::new(py, [slot.by_role(py, Role::FinalObs, rows)?, info.into_any()])
     }
 
     /// The arrays of all environments that every answer lies in where `copy` is false, by name.
-    fn buffers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        self.arrays_of(py, &self.slots[0])
+    fn buffers<'py>(slf: Sole<'_, Self>, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        slf.arrays_of(py, &slf.slots[0])
     }
 
     /// The arrays of the last answer and what lies behind them, by name.
-    fn latest<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        self.arrays_of(py, &self.slots[self.at])
+    fn latest<'py>(slf: Sole<'_, Self>, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        slf.arrays_of(py, &slf.slots[slf.at])
     }
 
     /// The environments of the last answer, by row.
     #[getter]
-    fn answered(&self) -> Vec<u32> {
-        self.answered.clone()
+    fn answered(slf: Sole<'_, Self>) -> Vec<u32> {
+        slf.answered.clone()
     }
 
     /// The environments that actions without `env_id` are of: those of the last answer, or none for all.
     #[getter]
-    fn get_going_on(&self) -> Option<Vec<u32>> {
-        self.received.then(|| self.answered.clone())
+    fn get_going_on(slf: Sole<'_, Self>) -> Option<Vec<u32>> {
+        slf.received.then(|| slf.answered.clone())
     }
 
     #[setter]
-    fn set_going_on(&mut self, env_id: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-        self.read_ids(env_id)?;
-        self.received = env_id.is_some();
-        self.answered.clone_from(&self.orders.ids);
+    fn set_going_on(mut slf: Sole<'_, Self>, env_id: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let slf = &mut *slf;
+        slf.read_ids(env_id)?;
+        slf.received = env_id.is_some();
+        slf.answered.clone_from(&slf.orders.ids);
         Ok(())
     }
 
     /// Copies of everything that the futures of the environments depend on, by name.
-    fn get_state<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        self.engine.check()?;
-        state::take(py, self.engine.open_mut()?.replicas()?)
+    fn get_state<'py>(mut slf: Sole<'_, Self>, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        slf.engine.check()?;
+        state::take(py, slf.engine.open_mut()?.replicas()?)
     }
 
     /// Puts back what `get_state` gave, or some of it, into all environments or those of `env_id`.
     #[pyo3(signature = (state, env_id=None))]
     fn set_state(
-        &mut self,
+        mut slf: Sole<'_, Self>,
         state: &Bound<'_, PyDict>,
         env_id: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        self.engine.check()?;
-        self.read_ids(env_id)?;
-        let Self { engine, orders, .. } = self;
+        slf.engine.check()?;
+        slf.read_ids(env_id)?;
+        let Self { engine, orders, .. } = &mut *slf;
         state::put(engine.open_mut()?.replicas()?, state, &orders.ids)
     }
 
     /// Lets go of everything.
-    fn close(&mut self) {
-        self.engine.close();
+    fn close(mut slf: Sole<'_, Self>) {
+        slf.engine.close();
     }
 
+    /// The seed of every environment.
     #[getter]
-    fn seeds(&mut self) -> PyResult<Vec<u64>> {
-        Ok(self.engine.open_mut()?.replicas()?.options().seeds.clone())
+    fn seeds(mut slf: Sole<'_, Self>) -> PyResult<Vec<u64>> {
+        Ok(slf.engine.open_mut()?.replicas()?.options().seeds.clone())
     }
 }
 

@@ -14,6 +14,7 @@ mod staged;
 mod staging;
 
 use super::pool::Pool;
+use super::sole::Sole;
 use call::{Buffer, Call, Element, Failure, capsule, integer};
 use layout::{CallFrame, Handler, XlaError};
 use pyo3::PyClass;
@@ -162,8 +163,7 @@ fn with_pool<T: PyClass<Frozen = False>>(
         };
         let pool = pool.ok_or("the environments of this program no longer exist")?;
         let pool = pool.cast::<T>().map_err(|error| error.to_string())?;
-        let mut pool =
-            pool.try_borrow_mut().map_err(|_| "these environments are in use by another thread")?;
+        let mut pool = Sole::try_from(pool)?;
         work(&mut pool, py)
     })
 }
