@@ -7,16 +7,23 @@ use super::{OnDevice, Path, mixed, small};
 use crate::config::TrainConfig;
 use crate::engine::cuda;
 use crate::error::Result;
+use std::cmp::Reverse;
 use warp_func::Registry;
 use warp_func::cuda::{Build, DeviceInfo, EnvKernels, ExecutorPart, Kernels, Source, env_kernels};
 
 /// A translation unit and how exact it is.
 type Unit = (Source, Build);
 
-/// Units that take long, the longest first. The compiler reads one text at a time, whatever the threads, and these are
-/// not to wait until it has read all others.
-const LONG: [&str; 5] =
-    ["small_few_replicas.cu", "small_update.cu", "wide.cu", "wide_tiled.cu", "wide_fused.cu"];
+/// Units that take long, the longest first, and of several with one name the one with the longest text. The compiler
+/// reads one text at a time, whatever the threads, and these are not to wait until it has read all others.
+const LONG: [&str; 6] = [
+    "program.cu",
+    "small_few_replicas.cu",
+    "small_update.cu",
+    "wide.cu",
+    "wide_tiled.cu",
+    "wide_fused.cu",
+];
 
 /// Lets `kernels` begin to compile what `config` needs in environments of `registry`, and returns at once. What a
 /// run does, and how, does not depend on it: the same texts are asked for later, and what is wrong with one is an
@@ -60,7 +67,7 @@ pub fn units(config: &TrainConfig, env: &EnvKernels, info: &DeviceInfo) -> Resul
     };
     let mut units: Vec<_> = executor.into_iter().chain(own).collect();
     let rank = |name: &str| LONG.iter().position(|long| *long == name).unwrap_or(LONG.len());
-    units.sort_by_key(|(unit, _)| rank(&unit.name));
+    units.sort_by_key(|(unit, _)| (rank(&unit.name), Reverse(unit.text.len())));
     Ok(units)
 }
 

@@ -170,15 +170,22 @@ impl Emitter<'_> {
         text + "    return;\n    " + &"}".repeat(all.len()) + "\n"
     }
 
-    /// Finds the tile number `item` among those of `models` and does `work` with it, which may use what `of_model` sets
-    /// of the `declared` variables. One text for the tiles of all layers is compiled in less time.
-    fn found_tile(
+    /// Does `work` with the tile number `item` among those of `models`, which may use what `of_model` sets of the
+    /// `declared` variables.
+    ///
+    /// With large batches, the tile is found first, so that there is one text for all layers: `fast_td3` is compiled in half
+    /// the time. With small ones, a text for each layer saves 3 % of an update.
+    fn with_tile(
         &self,
         models: &[ModelId],
         declared: &str,
         of_model: impl Fn(ModelId) -> String,
         work: &str,
     ) -> String {
+        if self.context.layout.shares == 1 {
+            return self
+                .each_tile(models, 1, |id, _, _| format!("{declared}{}{work}", of_model(id)));
+        }
         let find = self.find_part(models, |id, _, layer| {
             let across = layer.k / TILE;
             let found = format!(
@@ -356,7 +363,7 @@ impl Emitter<'_> {
         let work = sum_of_copies("share", *shares, &share, "gradient[to]");
         let models = self.models_of(passes);
         let gradient = |model| format!("        gradient = {};\n", self.gradient(model));
-        self.found_tile(&models, "    float* gradient;\n", gradient, &work)
+        self.with_tile(&models, "    float* gradient;\n", gradient, &work)
     }
 
     /// Adds the gradients of an optimiser's models up over ranks.
@@ -371,7 +378,7 @@ impl Emitter<'_> {
             let behind = ranks::place(plan, layout, model).map_or(0, |(_, behind)| behind);
             format!("        behind = {behind}ll;\n")
         };
-        self.found_tile(models, "    long long behind;\n", behind, &work)
+        self.with_tile(models, "    long long behind;\n", behind, &work)
     }
 
     /// A step along gradients that lie there, by the norm of all.
@@ -399,7 +406,7 @@ impl Emitter<'_> {
         let work = "    each_of_tile<N_THREADS>(tile, [&](long long to) {\n        \
              descend(step, m.gradient[to] * scale, m.parameters[to], m.exp_avg[to], m.exp_avg_sq[to]);\n    });\n    \
              pack_tile<N_THREADS>(tile, m.parameters);\n";
-        text + &self.found_tile(models, "", |_| String::new(), work)
+        text + &self.with_tile(models, "", |_| String::new(), work)
     }
 
     /// Moves targets by the share in cell `tau` towards their sources.
@@ -413,13 +420,13 @@ impl Emitter<'_> {
              pack_tile<{threads}>(tile, m.parameters);\n"
         );
         let text = format!("    const float tau = m.cells[{tau}];\n");
-        text + &self.found_tile(targets, "    long long behind;\n", behind, &work)
+        text + &self.with_tile(targets, "    long long behind;\n", behind, &work)
     }
 
     /// Packs what the host has set.
     pub(super) fn pack(&self, models: &[ModelId], threads: usize) -> String {
         let work = format!("    pack_tile<{threads}>(tile, m.parameters);\n");
-        self.found_tile(models, "", |_| String::new(), &work)
+        self.with_tile(models, "", |_| String::new(), &work)
     }
 
     /// Adds means of columns to the figures' sums.
