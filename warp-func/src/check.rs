@@ -20,7 +20,7 @@ pub fn check_vec_env<E: Env>(config: &E::Config, seed: u64) -> Result<()> {
     check_executor(seed, &|options| Ok(Box::new(CpuVecEnv::new(E::new(config)?, options)?)))
 }
 
-/// The same for executors that `make` makes.
+/// Compares what must be equal between executors that `make` makes.
 fn check_executor(seed: u64, make: &dyn Fn(VecOptions) -> Result<Box<dyn VecEnv>>) -> Result<()> {
     let make = |n_envs, threads, first_replica| {
         make(VecOptions { n_envs, seed, threads, first_replica, ..VecOptions::default() })

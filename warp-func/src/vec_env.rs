@@ -217,7 +217,8 @@ pub trait VecEnv: Send {
     /// What is known of the episodes that ended since the last call.
     fn take_episodes(&mut self) -> EpisodeTotals;
 
-    /// The same, part by part ([`VecOptions::parts`]); one part where they are not counted apart.
+    /// What is known of the episodes that ended since the last call, for each part ([`VecOptions::parts`]); one part
+    /// where they are not counted apart.
     fn take_episodes_of_parts(&mut self) -> Vec<EpisodeTotals> {
         vec![self.take_episodes()]
     }

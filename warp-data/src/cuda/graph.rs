@@ -159,7 +159,7 @@ fn wait_for_recorded(device: &Device, nodes: &[sys::CUgraphNode]) -> Result<()> 
     wait_by_edges(device, nodes, None)
 }
 
-/// The same by such an edge from the only node; without it, edges are full ones.
+/// Has the next launch to be recorded wait for `nodes`: for the only one by this `edge`; without it, by full ones.
 fn wait_by_edges(
     device: &Device,
     nodes: &[sys::CUgraphNode],

@@ -194,7 +194,7 @@ fn tell_of_unknown_losses(config: &TrainConfig) {
     }
 }
 
-/// The same for algorithms that learn from a replay memory.
+/// Compares gradients of algorithms that learn from a replay memory.
 fn check_replay(
     config: &TrainConfig,
     options: CheckOptions,

@@ -97,7 +97,7 @@ impl EventFile {
         self.append(&frames)
     }
 
-    /// The same of frames.
+    /// Appends the bytes of some frames.
     pub(super) fn append(&mut self, frames: &[u8]) -> Result<()> {
         let written = self.file.write_all(frames);
         written.with_context(|| format!("cannot write \"{}\"", self.path.display()))

@@ -181,7 +181,7 @@ fn sampler(mut section: Section<'_>, half_ranges: &[f64]) -> Result<Noise> {
     Ok(noise)
 }
 
-/// The same of a policy's own table.
+/// Whether a policy's own table names DDPG.
 fn is_ddpg(policy: &Value) -> bool {
     policy.as_table().is_some_and(policy::is_ddpg)
 }

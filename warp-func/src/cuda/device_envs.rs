@@ -31,7 +31,7 @@ pub trait DeviceEnvs: VecEnv {
         self.count_step()
     }
 
-    /// The same, but that [`DeviceEnvs::count_step`] has to follow before the next one.
+    /// Starts a step of every replica, which [`DeviceEnvs::count_step`] has to follow before the next one.
     ///
     /// # Errors
     /// Whatever moves them.

@@ -34,7 +34,7 @@ pub struct KernelSeconds {
     pub loading: f64,
 }
 
-/// The same, shared by a registry and its modules.
+/// [`KernelSeconds`] that a registry and its modules add to.
 #[derive(Debug, Clone, Default)]
 struct Seconds(Arc<Mutex<KernelSeconds>>);
 

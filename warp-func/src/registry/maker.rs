@@ -31,8 +31,8 @@ pub trait Maker: Send + Sync + 'static {
     /// As [`Maker::spec`], options that it has no way to follow, or whatever else is in the way.
     fn make(&self, config: &Self::Config, options: &VecOptions) -> Result<Box<dyn VecEnv>>;
 
-    /// The same on the GPU whose kernels these are, such as `cuda::SteppedEnvs`; none: it makes them on the host
-    /// alone.
+    /// Replicas as [`Maker::make`] makes them, but on the GPU whose kernels these are, such as `cuda::SteppedEnvs`;
+    /// none: it makes them on the host alone.
     ///
     /// # Errors
     /// As [`Maker::make`].

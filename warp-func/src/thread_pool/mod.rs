@@ -113,7 +113,7 @@ impl ThreadPool {
         Self::beginning_with(size, Box::new(start))
     }
 
-    /// The same, compiled once for any `start`.
+    /// As [`ThreadPool::starting`], compiled once for any `start`.
     fn beginning_with(size: usize, start: Box<dyn Fn(usize) + Send + Sync>) -> Self {
         let start = Arc::new(start);
         let shared = Arc::new(Shared {

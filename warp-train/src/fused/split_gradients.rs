@@ -48,7 +48,7 @@ impl CudaSplitGradients {
     /// As [`CudaGradients::of_minibatch`], of all ranks together: what each of them comes to.
     ///
     /// # Errors
-    /// The same; GPUs of different models, or ranks that have lost each other.
+    /// As [`CudaGradients::of_minibatch`]; GPUs of different models, or ranks that have lost each other.
     pub(crate) fn of_minibatch(
         &mut self,
         policy: usize,

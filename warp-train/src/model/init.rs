@@ -161,7 +161,7 @@ fn remove(vector: &mut [f64], others: &[Direction]) {
     }
 }
 
-/// The same for several vectors, number by number as [`remove`] does for each.
+/// Takes from several vectors their parts along `others`, number by number as [`remove`] does for each.
 fn remove_from_all(vectors: &mut [Vec<f64>; TOGETHER], others: &[Direction]) {
     let row = |i: usize| std::array::from_fn(|v| vectors[v][i]);
     let mut rows: Vec<[f64; TOGETHER]> = (0..vectors[0].len()).map(row).collect();

@@ -175,7 +175,7 @@ pub(crate) fn moments(
     moments
 }
 
-/// The same of all shards on all ranks.
+/// Moments of what `plan`'s agents observe in all shards on all ranks.
 fn moments_of_all(
     plan: &PolicyPlan,
     envs: &dyn VecEnv,

@@ -31,7 +31,7 @@ pub(crate) fn write_synced(path: &Path, bytes: &[u8]) -> Result<()> {
     write_for(path, path, bytes)
 }
 
-/// The same of a file that is to be renamed to `named`, which errors name.
+/// Writes a file, as [`write_synced`] does, that is to be renamed to `named`, which errors name.
 fn write_for(named: &Path, path: &Path, bytes: &[u8]) -> Result<()> {
     let write = || {
         let mut file = File::create(path)?;

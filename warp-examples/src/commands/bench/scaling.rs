@@ -35,9 +35,9 @@ struct Scaling {
     gpus: usize,
     /// Environment steps per second of one GPU alone, the mean of all, median of the pairs.
     alone: f64,
-    /// The same of the slowest GPU.
+    /// Environment steps per second of the slowest GPU alone.
     slowest: f64,
-    /// The same of all GPUs together.
+    /// Environment steps per second of all GPUs together.
     together: f64,
     /// How many times as fast they are: median, smallest and largest of the pairs.
     times: f64,

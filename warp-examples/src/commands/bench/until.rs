@@ -55,7 +55,7 @@ struct Found {
     n_reached: usize,
     /// Median over the seeds that reached the return, seconds.
     run_seconds: Option<f64>,
-    /// The same without reading the metrics.
+    /// Median over the same seeds of runs that do not read the metrics, seconds.
     run_seconds_at_once: Option<f64>,
     seeds: Vec<Attempt>,
 }

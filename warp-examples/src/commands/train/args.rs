@@ -94,7 +94,7 @@ impl TrainArgs {
         [envs, steps, seed].into_iter().flatten()
     }
 
-    /// The same for what has begun in `folder`, where its configuration lies.
+    /// These arguments for what has begun in `folder`, where its configuration lies.
     pub(super) fn going_on_in(&self, folder: PathBuf) -> Self {
         Self {
             resume: Some(folder),

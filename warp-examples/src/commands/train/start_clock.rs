@@ -54,7 +54,7 @@ impl StartClock {
         self.parts.push(Part { name, seconds: (now - began).as_secs_f64(), kernels });
     }
 
-    /// The same once the first iterations are done, when the start is over and reported.
+    /// The report of the start, which is over once the first iterations are done.
     pub(super) fn end(self) -> StartReport {
         StartReport { clock: Some(self) }
     }

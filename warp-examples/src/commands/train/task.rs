@@ -59,7 +59,7 @@ impl Task {
         Ok(Self { args, config, basis, from })
     }
 
-    /// The same once all ranks have met: where the first one goes on with a run that was restarted, all do.
+    /// This task once all ranks have met: where the first one goes on with a run that was restarted, all do.
     ///
     /// # Errors
     /// Ranks that have lost each other, or a folder that not all of them can read.

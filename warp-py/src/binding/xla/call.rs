@@ -67,7 +67,7 @@ pub(super) struct Buffer<'a> {
     lasts: PhantomData<&'a CallFrame>,
 }
 
-/// The same, in the memory of whatever the program runs on.
+/// An argument or a result of a call in the memory of whatever the program runs on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Placed {
     pub(super) element: Element,

@@ -78,7 +78,7 @@ extern "C" fn step_handler(frame: *mut CallFrame) -> *mut XlaError {
     call::answer_on_host(frame, step)
 }
 
-/// The same for programs on a GPU.
+/// What XLA calls of programs on a GPU.
 #[cfg(feature = "cuda")]
 mod on_gpu {
     use super::staged::answer_staged;

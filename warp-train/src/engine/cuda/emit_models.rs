@@ -125,7 +125,7 @@ impl Emitter<'_> {
         })
     }
 
-    /// The same, several tiles at a time: which they are is found first, so that there is one call for all layers, and
+    /// Sums and steps of several tiles at a time: which they are is found first, so that there is one call for all layers, and
     /// what it is told stays in registers.
     fn learn_by_groups(
         &self,
@@ -276,7 +276,7 @@ impl Emitter<'_> {
         Some(self.first_parts_at(at, layout.model(model).layers[0].n, before))
     }
 
-    /// The same of parts that lie there in the scratch memory.
+    /// A first layer's parts that lie there in the scratch memory.
     pub(super) fn first_parts_at(&self, at: usize, outputs: usize, before: &str) -> String {
         format!("FirstParts{{(float*)(m.scratch + {at}ll), {outputs}, {before}}}")
     }

@@ -95,7 +95,7 @@ fn normed(norm: &Norm, shape: &NormShape) -> String {
     normed_alone(norm, &unit, &format!("(float*)(m.scratch + {}ll) + first", shape.inverse))
 }
 
-/// The same, which keeps this there.
+/// A `NormOf` that keeps what it computes at `unit` and `inverse`.
 fn normed_alone(Norm { gain, shift }: &Norm, unit: &str, inverse: &str) -> String {
     format!(
         "NormOf{{{unit}, {inverse}, m.parameters + {}ll, m.parameters + {}ll, {}}}",

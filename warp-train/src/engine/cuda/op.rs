@@ -262,7 +262,7 @@ impl Op {
         Access { reads, writes }
     }
 
-    /// The same of what changes priorities, or samples by them.
+    /// What operations access that change priorities, or sample by them.
     fn priority_access(&self, plan: &Plan) -> Access {
         let replay = &plan.replay;
         let (mut reads, mut writes) = (Vec::new(), Vec::new());
@@ -289,7 +289,7 @@ impl Op {
         Access { reads, writes }
     }
 
-    /// The same of what several ranks do.
+    /// What operations of several ranks access.
     fn rank_access(&self, plan: &Plan) -> Access {
         let (mut reads, mut writes) = (Vec::new(), Vec::new());
         match self {

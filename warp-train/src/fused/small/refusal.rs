@@ -254,7 +254,7 @@ fn fits(config: &TrainConfig) -> bool {
 /// Replicas of a run of a fleet at most whose rollout one block takes, eight at a time: with more of them the learners
 /// wait.
 const MOST_REPLICAS_OF_A_RUN: usize = 64;
-/// The same of a run that is alone: with more of them many blocks are faster, whose sums have another order.
+/// Replicas at most of a run that is alone: with more of them many blocks are faster, whose sums have another order.
 const MOST_REPLICAS_ALONE: usize = 8;
 /// Samples of a minibatch at most where one block has to take all of it.
 const FEW_REPLICAS_MINIBATCH: usize = 1024;

@@ -107,7 +107,7 @@ impl WidePolicy {
         }
     }
 
-    /// The same for kernels of whole towers, at `stage`.
+    /// Step `t` with so many rows for kernels of whole towers, at `stage`.
     pub(super) fn step_of_towers<'a>(
         &'a self,
         stage: Stage,

@@ -65,7 +65,7 @@ const TENSOR: &str = include_str!("tensor/tower.cu");
 /// Texts that take long to compile, so each is a unit of its own: acting, and learning in one pass or in two.
 const TENSOR_ACT: &[&str] =
     &[include_str!("tensor/pack.cu"), TENSOR_STEP, include_str!("tensor/act.cu")];
-/// The same with the environment's steps in between, behind its text.
+/// Acting with the environment's steps in between, behind its text.
 const TENSOR_ROLLOUT: &[&str] = &[OUTCOME, TENSOR_STEP, include_str!("tensor/rollout.cu")];
 const TENSOR_STEP: &str = include_str!("tensor/step.cu");
 /// One pass, where one group multiplies for all.
@@ -78,7 +78,7 @@ const TENSOR_OF_64: &[&str] = &[
     include_str!("tensor/groups_of_64.cu"),
     TENSOR_GRADIENT,
 ];
-/// The same where two do, and share every layer's outputs.
+/// One pass, where two groups multiply and share every layer's outputs.
 const TENSOR_SHARED_OUTPUTS: &[&str] = &[
     TENSOR_KEPT,
     TENSOR_SAMPLES,
@@ -88,7 +88,7 @@ const TENSOR_SHARED_OUTPUTS: &[&str] = &[
     include_str!("tensor/shares_of_outputs.cu"),
     TENSOR_GRADIENT,
 ];
-/// The same where they share the first layer's inputs.
+/// One pass, where two groups multiply and share the first layer's inputs.
 const TENSOR_SHARED_INPUTS: &[&str] = &[
     TENSOR_KEPT,
     TENSOR_SAMPLES,
@@ -101,7 +101,7 @@ const TENSOR_SHARED_INPUTS: &[&str] = &[
 const TENSOR_LEARN: &[&str] =
     &[TENSOR_KEPT, TENSOR_NORM, TENSOR_SAMPLES, include_str!("tensor/learn.cu")];
 const TENSOR_WEIGHTS: &[&str] = &[TENSOR_PARTIAL, include_str!("tensor/weights.cu")];
-/// The same where the first pass makes the gradients of outer layers.
+/// Two passes, of which the first makes the gradients of outer layers.
 const EDGES_LEARN: &[&str] = &[
     TENSOR_EDGES,
     include_str!("tensor/edge_sums.cu"),

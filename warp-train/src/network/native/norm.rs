@@ -162,7 +162,7 @@ mod tests {
         (0..n).map(|i| (((i + 1) * (seed + 7) * 7919) % 1013) as f32 / 500.0 - 1.0).collect()
     }
 
-    /// The same in f64, plainly: the outputs weighted by `weights` and summed.
+    /// The normalisation in f64, plainly: the outputs weighted by `weights` and summed.
     fn loss(y: &[f64], parameters: &[f64], weights: &[f32]) -> f64 {
         let mut sum = 0.0;
         for (row, weights) in y.chunks(WIDTH).zip(weights.chunks(WIDTH)) {

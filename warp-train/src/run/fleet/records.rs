@@ -107,7 +107,7 @@ impl Records {
     }
 }
 
-/// The same blocks, one right after the other.
+/// These blocks, one right after the other.
 fn moved_together(mut blocks: Vec<Block>) -> Vec<Block> {
     let mut end = 0;
     for block in &mut blocks {

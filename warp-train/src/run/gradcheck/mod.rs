@@ -175,7 +175,7 @@ pub fn compare(
     compare_beyond(margin, config, batches, sources)
 }
 
-/// The same on the rows that are further than `margin` from kinks.
+/// As [`compare`], on the rows that are further than `margin` from kinks.
 fn compare_beyond(
     margin: Margin,
     config: &TrainConfig,

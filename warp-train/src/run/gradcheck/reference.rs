@@ -299,7 +299,7 @@ impl<'a> Reference<'a> {
 }
 
 impl CheckBatch {
-    /// The same batch with what `plan`'s network says at these weights as old values, and advantages that
+    /// This batch with what `plan`'s network says at these weights as old values, and advantages that
     /// are the distance from there to the targets: as where both come from the weights alone.
     ///
     /// # Errors

@@ -204,7 +204,7 @@ mod tests {
     use super::super::shape::tests::{at_once, groups, tower};
     use super::*;
 
-    /// The same where two groups multiply: their sums and what those need that learn are the registers that there are.
+    /// Two groups multiply: their sums and what those need that learn are the registers that there are.
     #[test]
     fn layers_of_128_learn_in_one_pass() {
         let shape = |inputs: usize, hidden: &[usize], outputs: usize| {

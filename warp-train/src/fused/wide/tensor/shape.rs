@@ -11,7 +11,7 @@ use std::fmt::Write;
 pub(in super::super) const TILE_ROWS: usize = 64;
 /// Stages of the ring of tiles that gradients of weights are made from.
 const STAGES: usize = 4;
-/// The same where the first pass makes those of outer layers, at most, and bytes of all stages.
+/// Stages at most where the first pass makes the gradients of outer layers, and bytes of all stages.
 const MOST_STAGES: usize = 6;
 const STAGES_BYTES: usize = 192 << 10;
 /// Bytes of 64 rows of 64 columns.
@@ -92,7 +92,7 @@ impl TensorShape {
         shapes.into_iter().map(|shape| shape.without_two_that_multiply(shared_bytes)).collect()
     }
 
-    /// The same with at most one group that multiplies, if that fits.
+    /// This shape with at most one group that multiplies, if that fits.
     fn without_two_that_multiply(self, shared_bytes: usize) -> Option<Self> {
         if self.groups.as_ref().is_none_or(|groups| groups.multipliers == 1) {
             return Some(self);

@@ -115,7 +115,7 @@ pub(super) struct Towers {
 }
 
 impl TiledLayerArgs<'_> {
-    /// The same for some towers alone.
+    /// These arguments for some towers alone.
     fn of(self, towers: Towers) -> Self {
         Self { first_tower: towers.first as u32, n_towers: towers.n as u32, ..self }
     }
@@ -307,7 +307,7 @@ impl WidePolicy {
         self.tiled_towers(tiled, rows, tiled.towers())
     }
 
-    /// The same of some towers, whose hidden layers are not normalised; the others' outputs may be anything.
+    /// Runs some towers, whose hidden layers are not normalised, on some rows; the others' outputs may be anything.
     pub(super) fn tiled_towers(
         &self,
         tiled: &TiledNetwork,
