@@ -21,9 +21,9 @@ const STEP: f64 = 1e-5;
 
 /// How a loss changes with a parameter: the rows' mean, and what it would be if all had one sign.
 #[derive(Debug, Clone, Copy, Default)]
-struct Slope {
-    mean: f64,
-    size: f64,
+pub(super) struct Slope {
+    pub(super) mean: f64,
+    pub(super) size: f64,
 }
 
 /// How far rows must be from points without a derivative.
