@@ -173,8 +173,8 @@ impl Emitter<'_> {
     /// Does `work` with the tile number `item` among those of `models`, which may use what `of_model` sets of the
     /// `declared` variables.
     ///
-    /// With large batches, the tile is found first, so that there is one text for all layers: `fast_td3` is compiled in half
-    /// the time. With small ones, a text for each layer saves 3 % of an update.
+    /// With large batches on one GPU, the tile is found first, so that there is one text for all layers: `fast_td3` is
+    /// compiled in half the time. With small ones, a text for each layer saves 3 % of an update.
     fn with_tile(
         &self,
         models: &[ModelId],
@@ -182,7 +182,7 @@ impl Emitter<'_> {
         of_model: impl Fn(ModelId) -> String,
         work: &str,
     ) -> String {
-        if self.context.layout.shares == 1 {
+        if self.context.layout.shares == 1 || self.context.has_ranks() {
             return self
                 .each_tile(models, 1, |id, _, _| format!("{declared}{}{work}", of_model(id)));
         }
