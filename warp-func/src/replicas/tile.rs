@@ -223,6 +223,7 @@ fn lanes(mut bits: u64) -> impl Iterator<Item = usize> {
 /// reads: bodies may rely on states that reset or step has made, and on actions within their spaces.
 #[inline(always)]
 fn make_steppable<E: Env>(tile: &mut Tile, n: usize, starting: u64) {
+    // The first that runs; there is one.
     let from = (!starting).trailing_zeros() as usize;
     let fields = tile.fields.iter_mut().take(E::State::FIELDS.len());
     fields.for_each(|field| replace(field, from, n, starting));

@@ -275,6 +275,16 @@ fn another_configuration_ends_it_for_all() {
 }
 
 #[test]
+fn a_place_that_is_taken_is_the_users_to_change() {
+    let listener = Listener::bind("127.0.0.1:0").unwrap();
+    let place = format!("127.0.0.1:{}", listener.port().unwrap());
+    let error = Listener::bind(&place).unwrap_err();
+    let said = error.to_string();
+    assert!(said.starts_with(&format!("rank 0 can't listen at {place}: ")), "{said}");
+    assert!(error.is_users());
+}
+
+#[test]
 fn a_rank_that_was_restarted_takes_its_place_again() {
     let listener = Listener::bind("127.0.0.1:0").unwrap();
     let place = format!("127.0.0.1:{}", listener.port().unwrap());

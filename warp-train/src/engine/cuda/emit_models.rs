@@ -372,13 +372,11 @@ impl Emitter<'_> {
         let models = &plan.optimisers[o].models;
         let n: usize = models.iter().map(|id| layout.model(*id).parameters.len()).sum();
         let copies = collectives::copies(n, self.context.division.ranks);
-        let from = format!("m.heard[{o}][rank * {n}ll + to + behind]");
-        let work = sum_of_copies("rank", copies, &from, "m.gradient[to]");
-        let behind = |model| {
+        self.each_tile(models, 1, |model, _, _| {
             let behind = ranks::place(plan, layout, model).map_or(0, |(_, behind)| behind);
-            format!("        behind = {behind}ll;\n")
-        };
-        self.with_tile(models, "    long long behind;\n", behind, &work)
+            let from = format!("m.heard[{o}][rank * {n}ll + to + {behind}ll]");
+            sum_of_copies("rank", copies, &from, "m.gradient[to]")
+        })
     }
 
     /// A step along gradients that lie there, by the norm of all.
