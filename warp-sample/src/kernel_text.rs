@@ -51,11 +51,14 @@ fn box_text(text: &mut String, elements: &GaussianLayout) {
     }
 }
 
-/// A function of a head's or an element's number; 0 beyond.
+/// A function of a head's or an element's number; 0 beyond. Neighbours that are alike share a condition.
 fn function(text: &mut String, kind: &str, name: &str, values: impl Iterator<Item = String>) {
-    let chain = values
-        .enumerate()
-        .fold(String::new(), |chain, (i, value)| format!("{chain}i == {i} ? {value} : "));
+    let values: Vec<String> = values.collect();
+    let (mut chain, mut end) = (String::new(), 0);
+    for alike in values.chunk_by(|a, b| a == b) {
+        end += alike.len();
+        let _ = write!(chain, "i < {end} ? {} : ", alike[0]);
+    }
     let _ = writeln!(text, "    __device__ static {kind} {name}(int i) {{ return {chain}0; }}");
 }
 

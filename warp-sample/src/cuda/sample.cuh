@@ -127,13 +127,30 @@ __device__ inline void warp_choose_heads(const float* logits, const unsigned cha
     }
 }
 
-// Whether heads are many and all alike: then a loop takes them, since one by one they take long to compile.
+// The next head whose size no head before it has.
 template <class L>
-__device__ constexpr bool warp_many_alike() {
-    for (int head = 0; head < L::actions; ++head) {
-        if (L::size(head) != L::size(0)) return false;
+__device__ constexpr int warp_next_of_new_size(int head) {
+    for (++head; head < L::actions; ++head) {
+        bool is_new = true;
+        for (int earlier = 0; earlier < head; ++earlier) {
+            is_new = is_new && L::size(earlier) != L::size(head);
+        }
+        if (is_new) break;
     }
-    return L::actions > 8;
+    return head;
+}
+
+// warp_choose for a size that only runs tell: that of head `like`, or of a later one.
+template <class L, bool greedy, int like>
+__device__ inline int warp_choose_sized(int size, const float* logits, const unsigned char* mask,
+                                        float uniform, WarpSampled& row) {
+    constexpr int next = warp_next_of_new_size<L>(like);
+    if constexpr (next < L::actions) {
+        if (size != L::size(like)) {
+            return warp_choose_sized<L, greedy, next>(size, logits, mask, uniform, row);
+        }
+    }
+    return warp_choose<L::size(like), L::masked, greedy, true>(logits, mask, uniform, row);
 }
 
 // All heads of a row: `logits` [width], `mask` [width] or nothing, `draw` the row's stream for
@@ -143,14 +160,16 @@ __device__ inline WarpSampled warp_sample_heads(const float* logits, const unsig
                                                 WarpDraw draw, int* actions) {
     // From -0, so that the first head's number is taken as it is.
     WarpSampled row = {-0.0f, -0.0f, true};
-    if constexpr (in_memory && warp_many_alike<L>()) {
-        constexpr int size = L::size(0);
+    if constexpr (in_memory && L::actions > 8) {
+        // A loop, with one text for each size: head by head, they would take long to compile.
+        int first = 0;
 #pragma unroll 1
         for (int head = 0; head < L::actions; ++head) {
             float uniform = greedy ? 0.0f : warp_draw_uniform(&draw);
-            const unsigned char* allowed = L::masked ? mask + head * size : mask;
-            actions[head] = warp_choose<size, L::masked, greedy, true>(logits + head * size, allowed,
-                                                                      uniform, row);
+            const unsigned char* allowed = L::masked ? mask + first : mask;
+            int size = L::size(head);
+            actions[head] = warp_choose_sized<L, greedy, 0>(size, logits + first, allowed, uniform, row);
+            first += size;
         }
     } else {
         warp_choose_heads<L, greedy, in_memory, 0, 0>(logits, mask, draw, actions, row);

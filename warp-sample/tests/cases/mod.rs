@@ -134,6 +134,8 @@ pub(crate) fn cases() -> Vec<Case> {
         discrete("masked", &[11], true, 51),
         discrete("more_choices_than_registers", &[40, 3], true, 3),
         discrete("wider_than_a_tile", &[70, 70], false, 7),
+        discrete("many_heads_alike", &[5; 12], true, 2),
+        discrete("many_heads_of_four_sizes", &[3, 3, 7, 3, 1, 3, 7, 7, 3, 40, 1], true, 2),
         discrete("rows_moved_apart_in_a_tile", &[8, 24], false, 4),
         boxed("clipped", &[(-1.0, 1.0)], Bounding::Clip),
         boxed("unbounded", &[(-ANY, ANY), (0.0, ANY), (-ANY, 2.0)], Bounding::Clip),

@@ -119,9 +119,9 @@ pub(crate) const NORMED_SMALL: [Case; 10] = [
     ),
 ];
 
-/// Many heads that are alike, with masks but for the last two: lanes of a warp share a row of outputs, which stay in shared
-/// memory unless the last hidden layer is too wide for that.
-pub(crate) const MANY_HEADS: [Case; 9] = [
+/// Many heads, alike unless said otherwise, with masks but for the last two: lanes of a warp share a row of outputs, which stay in
+/// shared memory unless the last hidden layer is too wide for that, or heads are not alike.
+pub(crate) const MANY_HEADS: [Case; 11] = [
     (
         "many heads",
         "env_id = \"rice_n\"\nnum_envs = 7\nnum_steps = 5\nhidden = [40]\nnum_minibatches = 1\nupdate_epochs = 1",
@@ -152,6 +152,16 @@ pub(crate) const MANY_HEADS: [Case; 9] = [
         "many heads, three choices, normalised",
         "env_id = \"rice_n\"\nnum_envs = 7\nnum_steps = 5\nhidden = [80, 64]\nnum_minibatches = 1\nupdate_epochs = 1\n\
          norm_obs = true\n[env]\nnum_discrete_action_levels = 3",
+    ),
+    (
+        "many heads of two sizes",
+        "env_id = \"rice_n\"\nnum_envs = 7\nnum_steps = 5\nhidden = [64, 64]\nnum_minibatches = 1\nupdate_epochs = 1\n\
+         [env]\nnegotiation_on = true",
+    ),
+    (
+        "many heads of two sizes, outputs far from a lane",
+        "env_id = \"rice_n\"\nnum_envs = 5\nnum_steps = 4\nhidden = [40]\nshared_trunk = true\nalgorithm = \"a2c\"\n\
+         [env]\nnegotiation_on = true\nnum_discrete_action_levels = 33",
     ),
     (
         "six heads, no mask",

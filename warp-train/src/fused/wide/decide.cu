@@ -37,16 +37,56 @@ __device__ inline void wide_decide(const WideStep& step, unsigned int row, const
 }
 
 #if P_HEAD_SIZE
-// The same by a warp, whose lanes share a row's heads: these are many and alike.
+
+// The heads of a row that a lane draws, which are alike: what masks allow is read at once.
+struct WideOwnHeads {
+    WideGivenHeads<32> given;
+
+    __device__ inline WideOwnHeads(const unsigned char* mask, int lane) { given.read_mask(mask, lane); }
+    // Draws number h of them.
+    __device__ inline int draw(const float* out, int h, int head, float uniform, WarpSampled& of) const {
+        constexpr int size = P_HEAD_SIZE;
+        unsigned char allowed[size];
+        #pragma unroll
+        for (int j = 0; j < size; ++j) allowed[j] = given(h, j);
+        return warp_choose<size, WideLayout::masked, false, true>(out + head * size, allowed, uniform, of);
+    }
+};
+
+#elif P_LARGEST_HEAD
+
+// The heads of a row that a lane draws: what a smaller one has less than the largest is forbidden.
+struct WideOwnHeads {
+    const unsigned char* mask;
+
+    __device__ inline WideOwnHeads(const unsigned char* mask, int) : mask(mask) {}
+    __device__ inline int draw(const float* out, int, int head, float uniform, WarpSampled& of) const {
+        constexpr int most = P_LARGEST_HEAD;
+        int first = wide_firsts[head], size = wide_sizes[head];
+        float logits[most];
+        unsigned char allowed[most];
+        #pragma unroll
+        for (int j = 0; j < most; ++j) {
+            bool exists = j < size;
+            logits[j] = exists ? out[first + j] : 0.0f;
+            allowed[j] = exists && (!P_MASK || mask[first + j] != 0);
+        }
+        return warp_choose<most, true, false, false>(logits, allowed, uniform, of);
+    }
+};
+
+#endif
+
+#if P_LARGEST_HEAD
+// The same by a warp, whose lanes share a row's heads: these are many.
 __device__ inline void wide_decide_together(const WideStep& step, unsigned int row, const float* out) {
-    constexpr int n = (P_ACTION + 31) / 32, size = P_HEAD_SIZE;
+    constexpr int n = (P_ACTION + 31) / 32;
     int lane = threadIdx.x % 32;
     WidePlace place = wide_place(step.places, row);
     const WideDone& done = step.done;
     unsigned long long cell = (unsigned long long)step.t * step.rows + row;
     WarpDraw draw = wide_draw_of(step, place);
-    WideGivenHeads<32> given;
-    given.read_mask(done.masks + cell * P_MASK, lane);
+    WideOwnHeads heads(done.masks + cell * P_MASK, lane);
     float log_probs[n] = {};
     bool sound = true;
     #pragma unroll
@@ -54,16 +94,12 @@ __device__ inline void wide_decide_together(const WideStep& step, unsigned int r
         int head = lane + 32 * h;
         if (head >= P_ACTION) continue;
         WarpSampled of = {-0.0f, -0.0f, true};
-        unsigned char allowed[size];
-        #pragma unroll
-        for (int j = 0; j < size; ++j) allowed[j] = given(h, j);
         // A head takes the number of its own, of the four that are drawn at once.
         WarpDraw own = draw;
         own.index = head / 4 * 4;
         warp_draw_u32(&own);
         unsigned int low = head % 4 == 0 ? own.block.x : own.block.y, high = head % 4 == 2 ? own.block.z : own.block.w;
-        int action = warp_choose<size, WideLayout::masked, false, true>(out + head * size, allowed,
-                                                                        warp_uniform(head % 4 < 2 ? low : high), of);
+        int action = heads.draw(out, h, head, warp_uniform(head % 4 < 2 ? low : high), of);
         done.actions[cell * P_ACTION + head] = action;
         ((int*)place.group->action)[place.row * P_ACTION + head] = action;
         log_probs[h] = of.log_prob;

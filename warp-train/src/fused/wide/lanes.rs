@@ -17,7 +17,16 @@ pub(super) fn lanes(plan: &PolicyPlan) -> usize {
 
 /// How many lanes of a warp share a row's heads where it acts on outputs in memory.
 pub(super) fn lanes_that_act(plan: &PolicyPlan) -> usize {
-    if size_of_many_heads(plan.layout.head_sizes()) > 0 { 32 } else { 1 }
+    if largest_of_many_heads(plan.layout.head_sizes()) > 0 { 32 } else { 1 }
+}
+
+/// The choices of the largest head where lanes draw one head each, since there are many, and a head fits into a lane's
+/// registers; else 0.
+pub(super) fn largest_of_many_heads(sizes: &[usize]) -> usize {
+    match sizes.iter().max() {
+        Some(&most) if sizes.len() > MOST_HEADS_OF_A_LANE && most <= MOST_CHOICES_OF_A_LANE => most,
+        _ => 0,
+    }
 }
 
 /// The choices of each head where lanes share heads that are alike, and a lane's fit into registers; else 0.

@@ -3,7 +3,7 @@
 // Samples of a block of losses, and whether shared memory has room for their outputs and masks: each is read several
 // times, by threads whose rows lie far apart.
 #define WIDE_OF_LOSSES (256 / P_LANES)
-#define WIDE_LOSSES_NEAR (WIDE_OF_LOSSES * (4 * (P_OUT + 1) + P_MASK) <= 36 * 1024)
+#define WIDE_LOSSES_NEAR (WIDE_OF_LOSSES * (4 * (P_OUT + 1) + P_MASK) <= 47 * 1024)
 
 struct WideNearRows {
     float outs[WIDE_LOSSES_NEAR ? WIDE_OF_LOSSES * (P_OUT + 1) : 1];

@@ -27,7 +27,7 @@ extern "C" __global__ void wide_inputs(const InputsArgs a) {
 // Draws the actions of `part` rows from `first` on, whose outputs lie in `outs`, f32 [part, P_OUT + 1].
 extern "C" __global__ void wide_act(const ActArgs a) {
     unsigned int i = blockIdx.x * blockDim.x + threadIdx.x;
-#if P_HEAD_SIZE
+#if P_LARGEST_HEAD
     if (i / 32 < a.part) wide_decide_together(a.step, a.first + i / 32, a.outs + (unsigned long long)(i / 32) * (P_OUT + 1));
 #else
     if (i < a.part) wide_decide(a.step, a.first + i, a.outs + (unsigned long long)i * (P_OUT + 1));

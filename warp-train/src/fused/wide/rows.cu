@@ -4,8 +4,8 @@
 //
 // Made for one policy by constants and the functions of its objective: P_OUT outputs per row, P_ACTION numbers per action, P_SIZES the
 // heads' sizes, P_FIRSTS their first outputs, P_LANES how many lanes share a sample's heads, P_HEAD_SIZE the size of many heads that
-// are alike, or 0, WideLayout what the outputs mean to a sampler; P_CONTINUOUS for a box, P_LOG_STD_AT where
-// log-deviations that are parameters lie, or -1.
+// are alike, or 0, P_LARGEST_HEAD that of the largest of many heads that lanes draw one by one, or 0, WideLayout what the outputs
+// mean to a sampler; P_CONTINUOUS for a box, P_LOG_STD_AT where log-deviations that are parameters lie, or -1.
 
 __device__ const int wide_sizes[] = P_SIZES;
 __device__ const int wide_firsts[] = P_FIRSTS;

@@ -1,7 +1,7 @@
 //! The CUDA code of the wide path, made for one policy by constants.
 
 use super::args::{declarations, list, norm_declarations, shard_declarations, spread_declarations};
-use super::lanes::{lanes, size_of_many_heads};
+use super::lanes::{lanes, largest_of_many_heads, size_of_many_heads};
 use super::layers::few;
 use super::network::{Stage, WideNetwork};
 use super::network_path::{NetworkPath, Product};
@@ -395,6 +395,7 @@ fn constants(config: &TrainConfig, number: PolicyNumber, network: &WideNetwork) 
     let sizes = layout.head_sizes();
     define("LANES", lanes(plan).to_string());
     define("HEAD_SIZE", size_of_many_heads(sizes).to_string());
+    define("LARGEST_HEAD", largest_of_many_heads(sizes).to_string());
     let firsts = sizes.iter().scan(0, |next, size| {
         *next += size;
         Some(*next - size)
