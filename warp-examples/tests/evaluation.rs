@@ -117,6 +117,30 @@ fn a_run_stops_at_the_return_that_is_enough() {
 }
 
 #[test]
+fn evaluations_of_episodes_that_do_not_end_say_so() {
+    let folder = Folder::new("endless");
+    let args = ["train", "cliff_walking", "--device=cpu", "--envs=4", "--set=num_steps=16"];
+    let more = ["--steps=512", "--set=eval_steps=128", "--set=eval_episodes=3", "--out=run"];
+    // As long as if it never ended.
+    let endless = ["--set=env.episode_length=2000000000", "--set=eval_max_steps=40"];
+    let said = folder.done(&[&args[..], &more, &endless, &["--set=learning_rate=0"]].concat());
+    let words =
+        "3 of 3 episodes had not ended after 40 steps and count as they were then (eval_max_steps)";
+    assert_eq!(said.stderr.matches(words).count(), 1, "{said:?}");
+    assert!(said.stderr.contains("evaluation at step 128: 3 of 3"), "{said:?}");
+    let lines = folder.metrics("run");
+    let unfinished: Vec<_> =
+        lines.iter().filter_map(|line| line["evaluation"]["unfinished"].as_u64()).collect();
+    assert_eq!(unfinished, [3; 4]);
+    let said = folder.done(&["eval", "run", "--episodes=5"]);
+    assert!(said.stdout.contains(&words.replace('3', "5")), "{said:?}");
+    let said = folder.done(&["episode", "run", "-o=episode.npz"]);
+    assert!(said.stderr.contains("the episode had not ended after 40 steps"), "{said:?}");
+    let said = folder.warp(&["train", "cliff_walking", "--set=eval_max_steps=0"]);
+    assert!(said.stderr.contains("eval_max_steps = 0: must be at least 1"), "{said:?}");
+}
+
+#[test]
 fn a_line_sums_up_the_iterations_since_the_last() {
     let folder = Folder::new("lines");
     let run = |out: &str, more: &[&str]| {

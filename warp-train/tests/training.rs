@@ -7,9 +7,13 @@
 
 mod runs;
 
-use runs::{CARTPOLE, Folder, PENDULUM, TAG, bits, bits_of, config, iterate, trainer};
+use runs::{AnyLearner, CARTPOLE, Folder, PENDULUM, TAG, bits, bits_of, config, iterate, trainer};
+use std::ops::ControlFlow;
+use warp_sample::Mode;
+use warp_train::episode::{EpisodeEnd, EpisodeOptions, play_episode};
+use warp_train::evaluate::{EvalOptions, Evaluation, evaluate};
 use warp_train::metrics::IterationMetrics;
-use warp_train::{Checkpoint, Schedule, TrainConfig, Trainer, checkpoint};
+use warp_train::{Checkpoint, Error, Schedule, TrainConfig, Trainer, checkpoint};
 
 /// A line of metrics without the time that it took.
 fn timeless(metrics: &IterationMetrics) -> String {
@@ -194,4 +198,52 @@ fn a_restored_run_equals_one_that_was_never_stopped() {
         goes_on(&config(PENDULUM, keys, "[env]\nepisode_length = 7"), &format!("pendulum-{i}"));
     }
     goes_on(&config(TAG, "norm_obs = true\nnorm_reward = true", ""), "tag-normalised");
+}
+
+/// Without a time limit.
+const CLIFF: &str =
+    "env_id = \"cliff_walking\"\nnum_envs = 4\nnum_steps = 4\nnum_minibatches = 1\nhidden = [4]";
+
+#[test]
+fn episodes_that_never_end_end_an_evaluation_after_a_number_of_steps() {
+    let registry = warp_envs::registry();
+    let evaluation = |config: &TrainConfig, mode| -> Evaluation {
+        let options = EvalOptions { episodes: 6, mode, random: Vec::new(), threads: 1 };
+        evaluate(&mut AnyLearner::new(config, 1).unwrap(), config, &registry, &options).unwrap()
+    };
+    // Greedy and untrained, a walker stays where it is or goes to and fro.
+    let bounded = config(CLIFF, "eval_max_steps = 50", "");
+    let found = evaluation(&bounded, Mode::Greedy);
+    assert_eq!((found.unfinished, found.mean_episode_length), (6, 50.0), "{found:?}");
+    assert!(found.max <= -50.0, "{found:?}");
+    let words =
+        "6 of 6 episodes had not ended after 50 steps and count as they were then (eval_max_steps)";
+    assert_eq!(found.unfinished_words(&bounded).as_deref(), Some(words));
+    let json = serde_json::to_value(&found).unwrap();
+    assert_eq!(json["unfinished"], 6);
+    // What does not say how many has as many as ever, and those that end say nothing of it.
+    let free = config(CLIFF, "", "");
+    let found = evaluation(&free, Mode::Greedy);
+    assert_eq!((found.unfinished, found.mean_episode_length), (6, 100_000.0), "{found:?}");
+    let ending = config(CARTPOLE, "", "");
+    let found = evaluation(&ending, Mode::Greedy);
+    assert_eq!((found.unfinished, found.unfinished_words(&ending)), (0, None));
+    assert!(serde_json::to_value(&found).unwrap().get("unfinished").is_none());
+    // An environment's own time limit counts, however long it is.
+    let long = config(CLIFF, "", "[env]\nepisode_length = 100001");
+    let found = evaluation(&long, Mode::Greedy);
+    assert_eq!((found.unfinished, found.mean_episode_length), (0, 100_001.0), "{found:?}");
+    let (mut seen, options) =
+        (0, EpisodeOptions { seed: None, mode: Mode::Greedy, random: Vec::new(), replica: 0 });
+    let end = play_episode(
+        &mut AnyLearner::new(&bounded, 1).unwrap(),
+        &bounded,
+        &registry,
+        &options,
+        &mut |_, _| {
+            seen += 1;
+            Ok::<_, Error>(ControlFlow::Continue(()))
+        },
+    );
+    assert_eq!((end.unwrap(), seen), (EpisodeEnd::Unfinished { steps: 50 }, 51));
 }

@@ -1,6 +1,6 @@
 //! `warp episode`: episodes of a run as arrays in a file.
 
-use super::play::policies;
+use super::play::{policies, tell_unfinished};
 use super::say;
 use crate::episode::recorder::Recorder;
 use crate::{Outcome, named_file};
@@ -64,10 +64,11 @@ pub fn execute(args: &EpisodeArgs, registry: &Registry) -> Result<Outcome> {
             random: args.random.clone(),
             replica,
         };
-        play_episode(&mut *learner, &config, registry, &options, &mut |envs, chosen| {
+        let end = play_episode(&mut *learner, &config, registry, &options, &mut |envs, chosen| {
             recorder.look(envs, chosen)?;
             Ok::<_, anyhow::Error>(ControlFlow::Continue(()))
         })?;
+        tell_unfinished(end);
     }
     let bytes = recorder.finish(&config.to_toml(registry.get(&config.run.env_id)?.fields))?;
     named_file::write(&args.out, bytes)?;

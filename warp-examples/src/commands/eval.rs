@@ -183,6 +183,7 @@ fn run(
     let pathway = Pathway::walk(&mut *learner, &config, registry, &episode)?;
     let steps = checkpoint.manifest.env_steps;
     let mut lines = lines(&evaluation, steps);
+    lines.extend(evaluation.unfinished_words(&config));
     lines.extend(pathway.iter().flat_map(Pathway::lines));
     let json = serde_json::to_value(Report { evaluation: &evaluation, pathway })?;
     let setting = Setting::of_run(&place.folder, &config, steps, registry)?;

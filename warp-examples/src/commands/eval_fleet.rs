@@ -26,10 +26,14 @@ pub(super) fn findings(
     let shared = settings::parse(&Run::config(folder)?)?;
     let (listed, weights) = (chosen(folder, run)?, FleetWeights::open(folder)?);
     let mut found: BTreeMap<usize, Evaluation> = BTreeMap::new();
+    let mut unfinished = Vec::new();
     for one in &listed {
         let found_policies = policies(&weights, &shared, one, backend, options.threads, registry)?;
         let Some((config, mut learner)) = found_policies else { continue };
-        found.insert(one.run, evaluate(&mut *learner, &config, registry, options)?);
+        let evaluation = evaluate(&mut *learner, &config, registry, options)?;
+        let words = evaluation.unfinished_words(&config);
+        unfinished.extend(words.map(|words| format!("run {}: {words}", one.run)));
+        found.insert(one.run, evaluation);
     }
     if let (true, Some(run)) = (found.is_empty(), run) {
         bail!("--run {run}: it has not finished in \"{}\"", folder.display());
@@ -42,7 +46,10 @@ pub(super) fn findings(
         .filter_map(|ended| Some((ended.run, ended.stopped_in_round?)))
         .filter(|(run, _)| found.contains_key(run))
         .collect();
-    Ok(Evaluated { listed: &listed, found, stopped }.findings(options.episodes, run.is_some()))
+    let evaluated = Evaluated { listed: &listed, found, stopped };
+    let (mut lines, json) = evaluated.findings(options.episodes, run.is_some());
+    lines.extend(unfinished);
+    Ok((lines, json))
 }
 
 /// The runs that were evaluated.

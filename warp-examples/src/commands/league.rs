@@ -115,6 +115,11 @@ fn lines(table: &Table) -> Vec<String> {
     }
     lines.extend([ratings, String::new()]);
     lines.extend((0..2).filter_map(|side| newest(table, side)));
+    let unfinished: u64 = table.games.iter().map(|game| u64::from(game.unfinished)).sum();
+    let all = table.games.len() * table.episodes;
+    lines.extend((unfinished > 0).then(|| {
+        format!("{unfinished} of {all} episodes had not ended after the most steps that are played, and count as they were then.")
+    }));
     lines
 }
 
@@ -151,6 +156,7 @@ mod tests {
             draws: 0,
             returns: [0.0; 2],
             statistic: None,
+            unfinished: 0,
         };
         let table = Table {
             policies: ["runner".into(), "tagger".into()],

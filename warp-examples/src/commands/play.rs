@@ -1,6 +1,6 @@
 //! What `warp render` and `warp watch` share: an episode of a run, as `warp eval` would play it.
 
-use super::{eval_fleet, learner};
+use super::{eval_fleet, learner, tell};
 use crate::episode::recording::Recording;
 use crate::render::{Moment, Past, View};
 use crate::run_config::read_config;
@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use warp_func::{Registry, VecEnv};
 use warp_sample::Mode;
-use warp_train::episode::{EpisodeOptions, play_episode};
+use warp_train::episode::{EpisodeEnd, EpisodeOptions, play_episode};
 use warp_train::fleet::Fleet;
 use warp_train::run::Place;
 use warp_train::{Learner, TrainConfig};
@@ -65,7 +65,16 @@ pub(super) fn play(
         replica: args.episode,
     };
     let mut show = shown(args, &config, registry, look)?;
-    play_episode(&mut *learner, &config, registry, &options, &mut |envs, _| show(envs))
+    let end = play_episode(&mut *learner, &config, registry, &options, &mut |envs, _| show(envs))?;
+    tell_unfinished(end);
+    Ok(())
+}
+
+/// Tells of an episode that was played no further because it did not end.
+pub(super) fn tell_unfinished(end: EpisodeEnd) {
+    if let EpisodeEnd::Unfinished { steps } = end {
+        tell(&format!("the episode had not ended after {steps} steps (eval_max_steps)"));
+    }
 }
 
 /// The configuration and the policies of a run, or of one of a fleet's.

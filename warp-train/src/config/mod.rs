@@ -43,12 +43,13 @@ use warp_func::{PoolSource, Registry, ResetPool, VecOptions};
 
 /// Keys that decide what is recorded during a run, and when it stops; what it learns until then does not depend on
 /// them.
-pub const RECORD_KEYS: [&str; 10] = [
+pub const RECORD_KEYS: [&str; 11] = [
     "checkpoint_steps",
     "keep_checkpoints",
     "keep_best_checkpoints",
     "eval_steps",
     "eval_episodes",
+    "eval_max_steps",
     "stop_at_return",
     "log_interval",
     "log_arrays",

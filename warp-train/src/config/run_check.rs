@@ -17,6 +17,7 @@ fn positive(key: &str, value: u64) -> Result<()> {
 fn check_records(run: &RunConfig) -> Result<()> {
     positive("log_interval", run.log_interval)?;
     positive("eval_episodes", run.eval_episodes as u64)?;
+    positive("eval_max_steps", run.eval_max_steps.map_or(1, u64::from))?;
     check_arrays(run)?;
     if let (Some(reached), 0) = (run.stop_at_return, run.eval_steps) {
         let reason = "it refers to the mean return of evaluations, so eval_steps must be above 0";

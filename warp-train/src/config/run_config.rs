@@ -42,6 +42,10 @@ warp_core::config! {
         pub eval_steps: u64 = 0,
         /// Episodes of an evaluation, at least 1: greedy, from the same start states each time.
         pub eval_episodes: usize = 20,
+        /// Steps of an episode in an evaluation at most, at least 1: one that has not ended by then counts as it is, and
+        /// the evaluation says how many did not end. By default 100,000, or the environment's time limit if that is
+        /// longer.
+        pub eval_max_steps: Option<u32> = None,
         /// Mean return of an evaluation at which the run stops; not set: it continues to total_steps.
         pub stop_at_return: Option<f64> = None,
         /// Iterations between lines of metrics.jsonl, at least 1; a line summarises all since the last one.

@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::run::evaluate::evaluate;
 use crate::run::evaluate::{EVALUATION, check_choice, choose_actions};
 use crate::run::evaluate::{from_true_starts, random_policies};
+use crate::run::evaluation::most_steps;
 use crate::run::learner::Learner;
 use crate::run::memory_check::check_memory;
 use std::ops::ControlFlow;
@@ -41,8 +42,23 @@ pub struct Chosen<'a> {
 pub type Look<'a, E> =
     dyn FnMut(&dyn VecEnv, Option<Chosen<'_>>) -> Result<ControlFlow<()>, E> + 'a;
 
+/// How it came that an episode went no further.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EpisodeEnd {
+    /// It was over.
+    Over,
+    /// Whoever looked had seen enough.
+    Stopped,
+    /// It had not ended after this many steps, the most that an evaluation plays.
+    Unfinished {
+        /// These steps.
+        steps: u32,
+    },
+}
+
 /// Plays one episode as [`evaluate`] does and shows the environment, one replica, to `look`: at the
-/// start and after every step, the last one included. It ends early when `look` breaks.
+/// start and after every step, the last one included. It ends early when `look` breaks, and after the most steps that
+/// an evaluation plays.
 ///
 /// # Errors
 /// As [`evaluate`], and those of `look`.
@@ -52,7 +68,7 @@ pub fn play_episode<E: From<Error>>(
     registry: &Registry,
     options: &EpisodeOptions,
     look: &mut Look<'_, E>,
-) -> Result<(), E> {
+) -> Result<EpisodeEnd, E> {
     check_choice(config, options.mode, &options.random)?;
     let mut config = from_true_starts(config);
     config.run.num_envs = 1;
@@ -71,12 +87,20 @@ pub fn play_episode<E: From<Error>>(
     let mut rollout = Rollout::new(&config);
     let random = random_policies(&config, &options.random);
     let mut flow = look(&*envs, None)?;
-    while flow.is_continue() && !is_over(&*envs) {
+    let most = most_steps(&config);
+    for _ in 0..most {
+        if flow.is_break() || is_over(&*envs) {
+            break;
+        }
         let outputs = choose_actions(learner, &mut rollout, &mut *envs, options.mode, &random)?;
         envs.step().map_err(Error::from)?;
         flow = look(&*envs, Some(Chosen { rollout: &rollout, outputs: &outputs }))?;
     }
-    Ok(())
+    Ok(match (is_over(&*envs), flow) {
+        (true, _) => EpisodeEnd::Over,
+        (false, ControlFlow::Break(())) => EpisodeEnd::Stopped,
+        (false, ControlFlow::Continue(())) => EpisodeEnd::Unfinished { steps: most },
+    })
 }
 
 /// Whether the only replica's episode has ended.

@@ -1,7 +1,7 @@
 //! Evaluation: whole episodes from fresh starts, one per replica, the terminal reward included.
 //!
 //! Replicas are run side by side, but only the first episode of each counts: taking whichever
-//! episodes end first would favour short ones.
+//! episodes end first would favour short ones. An episode that does not end is left after `eval_max_steps` steps.
 
 use crate::algorithm::PolicyPlan;
 use crate::config::TrainConfig;

@@ -5,7 +5,11 @@ use crate::config::{TrainConfig, trained_groups};
 use crate::run::confidence_interval::{Estimate, INTERVAL};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use warp_core::TimeLimit;
 use warp_func::VecEnv;
+
+/// Steps of an episode at most, unless the configuration or the environment says otherwise.
+const MOST_STEPS: u32 = 100_000;
 
 /// What came of an evaluation.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -26,6 +30,9 @@ pub struct Evaluation {
     pub max: f64,
     /// Mean length in steps.
     pub mean_episode_length: f64,
+    /// Episodes that had not ended after `eval_max_steps` steps and count as they were then; left out of files if 0.
+    #[serde(skip_serializing_if = "is_none_of_them")]
+    pub unfinished: usize,
     /// Mean return by group of agents.
     pub group_return: BTreeMap<String, f64>,
     /// Mean return of the agents of each policy, where policies act for agents of one group.
@@ -33,6 +40,26 @@ pub struct Evaluation {
     pub policy_return: BTreeMap<String, f64>,
     /// Mean of each of the environment's statistics.
     pub statistics: BTreeMap<String, f64>,
+}
+
+impl Evaluation {
+    /// In words, that some of its episodes did not end, if that is so; of the run of `config`.
+    #[must_use]
+    pub fn unfinished_words(&self, config: &TrainConfig) -> Option<String> {
+        let Self { unfinished, episodes, .. } = self;
+        (*unfinished > 0).then(|| {
+            format!(
+                "{unfinished} of {episodes} episodes had not ended after {} steps and count as they were then \
+                 (eval_max_steps)",
+                most_steps(config)
+            )
+        })
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_none_of_them(unfinished: &usize) -> bool {
+    *unfinished == 0
 }
 
 /// What came of one episode.
@@ -44,7 +71,9 @@ pub(super) struct Episode {
     policy_returns: Vec<Vec<f64>>,
     /// Steps.
     length: u32,
-    /// The environment's statistics at its end.
+    /// Whether it ended, or was left as it was after too many steps.
+    pub(super) is_finished: bool,
+    /// The environment's statistics at its end, or as it was left.
     pub(super) statistics: Vec<f64>,
 }
 
@@ -61,6 +90,8 @@ pub(super) struct Scores {
     ranges: Vec<Vec<AgentRange>>,
     pub(super) episodes: Vec<Episode>,
     done: Vec<bool>,
+    /// Steps of an episode at most.
+    most_steps: u32,
 }
 
 impl Scores {
@@ -71,9 +102,11 @@ impl Scores {
             group_returns: vec![0.0; spec.groups.len()],
             policy_returns: ranges.iter().map(|ranges| vec![0.0; ranges.len()]).collect(),
             length: 0,
+            is_finished: false,
             statistics: vec![0.0; spec.statistics.len()],
         };
-        Self { ranges, episodes: vec![episode; n], done: vec![false; n] }
+        let most_steps = most_steps(config);
+        Self { ranges, episodes: vec![episode; n], done: vec![false; n], most_steps }
     }
 
     pub(super) fn is_done(&self) -> bool {
@@ -101,14 +134,24 @@ impl Scores {
             for (range, sum) in of_policies.flat_map(|(ranges, sums)| ranges.iter().zip(sums)) {
                 *sum += reward(range);
             }
-            self.done[replica] = terminated | truncated != 0;
-            if let (true, Some(id)) = (self.done[replica], ids.final_statistic) {
+            episode.is_finished = terminated | truncated != 0;
+            self.done[replica] = episode.is_finished || episode.length >= self.most_steps;
+            // Replicas begin their next episode in the step that ends one.
+            let last = if episode.is_finished { ids.final_statistic } else { ids.statistic };
+            if let (true, Some(id)) = (self.done[replica], last) {
                 let k = episode.statistics.len();
                 let last = &store.slice::<f32>(id)[replica * k..][..k];
                 episode.statistics.iter_mut().zip(last).for_each(|(to, x)| *to = f64::from(*x));
             }
         }
     }
+}
+
+/// Steps of an episode in an evaluation of `config` at most. In steps, not in time, so that every machine has the same.
+pub(super) fn most_steps(config: &TrainConfig) -> u32 {
+    let limit = config.spec.time_limit;
+    let limit = if limit == TimeLimit::UNLIMITED { 0 } else { limit.steps };
+    config.run.eval_max_steps.unwrap_or(limit.max(MOST_STEPS))
 }
 
 /// What episodes come to, of which there is at least one.
@@ -140,6 +183,7 @@ pub(super) fn summary(config: &TrainConfig, episodes: &[Episode]) -> Evaluation 
         min: returns.iter().copied().fold(f64::INFINITY, f64::min),
         max: returns.iter().copied().fold(f64::NEG_INFINITY, f64::max),
         mean_episode_length: episodes.iter().map(|e| f64::from(e.length)).sum::<f64>() / n,
+        unfinished: episodes.iter().filter(|episode| !episode.is_finished).count(),
         group_return: groups.map(|(g, of)| (of.name.clone(), group(g))).collect(),
         policy_return: policies.map(|(p, plan)| (plan.name.clone(), policy(p))).collect(),
         statistics: statistics.map(|(k, name)| (name.clone(), statistic(k))).collect(),

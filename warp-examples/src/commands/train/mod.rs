@@ -16,6 +16,7 @@ mod resumption;
 mod start_clock;
 mod summary;
 mod task;
+mod unfinished;
 
 use super::ranks::{Rank, Ranks};
 use super::stop::Stop;
@@ -34,6 +35,7 @@ use start_clock::StartClock;
 use std::path::Path;
 use summary::report;
 use task::Task;
+use unfinished::UnfinishedWatch;
 use warp_func::Registry;
 use warp_train::callback::{Callback, EarlyStop, End, Stopped};
 use warp_train::checkpoint::list;
@@ -171,6 +173,7 @@ impl<'a> OneRank<'a> {
             tell(&notice);
         }
         let mut halves = HalfWatch::new(&device, &trainer);
+        let mut unfinished = UnfinishedWatch::default();
         let mut stop = Stop::listen()?;
         let mut records = Records::open(&run, &trainer, &Run::config(run.folder())?)?;
         let mut arrays = ArrayLog::open(&run, &trainer)?;
@@ -186,8 +189,8 @@ impl<'a> OneRank<'a> {
             callbacks.extend(trace.as_mut().map(|trace| trace as &mut dyn Callback));
             // What is written down comes before what is shown.
             let written: [&mut dyn Callback; 3] = [&mut run, &mut records, &mut arrays];
-            let others: [&mut dyn Callback; 4] =
-                [&mut halves, &mut *shown, &mut EarlyStop, &mut stop];
+            let others: [&mut dyn Callback; 5] =
+                [&mut halves, &mut unfinished, &mut *shown, &mut EarlyStop, &mut stop];
             callbacks.extend(written.into_iter().chain(others));
             train(&mut trainer, evaluator, &mut callbacks)
         };

@@ -21,6 +21,9 @@ impl League {
     ) -> Result<bool> {
         let due = self.due();
         let names = self.referee.names();
+        // What comes of games decides what is learned, and this key may change when a run is resumed.
+        let config = &mut config.clone();
+        config.run.eval_max_steps = None;
         for pair in &due {
             let mut state = state.clone();
             for side in 0..2 {

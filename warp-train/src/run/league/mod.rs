@@ -248,7 +248,8 @@ mod tests {
             league.snapshots.push(Snapshot { step, state: LearnerState::default() });
             for steps in [[newest, step], [step, newest]] {
                 let wins = [*won, 4 - won];
-                let game = Game { steps, wins, draws: 0, returns: [0.0; 2], statistic: None };
+                let (draws, returns, unfinished) = (0, [0.0; 2], 0);
+                let game = Game { steps, wins, draws, returns, statistic: None, unfinished };
                 league.games.insert(steps, game);
             }
         }

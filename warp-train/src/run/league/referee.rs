@@ -96,7 +96,8 @@ impl Referee {
             }
         }
         let statistic = self.by.as_ref().map(|_| rounded(statistic));
-        Game { steps, wins, draws, returns: returns.map(rounded), statistic }
+        let unfinished = episodes.iter().filter(|episode| !episode.is_finished).count() as u32;
+        Game { steps, wins, draws, returns: returns.map(rounded), statistic, unfinished }
     }
 }
 

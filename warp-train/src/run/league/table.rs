@@ -50,6 +50,14 @@ pub struct Game {
     /// Mean of the statistic that decides, if one does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub statistic: Option<f64>,
+    /// Episodes that had not ended after as many steps as an evaluation plays at most, and count as they were then.
+    #[serde(default, skip_serializing_if = "is_none_of_them")]
+    pub unfinished: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_none_of_them(unfinished: &u32) -> bool {
+    *unfinished == 0
 }
 
 impl Game {
