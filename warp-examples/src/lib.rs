@@ -35,6 +35,7 @@ pub use warp_envs;
 use std::ffi::OsString;
 use std::process::ExitCode;
 use warp_func::Registry;
+use warp_train::world::Cause;
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,9 +98,9 @@ fn execute(args: &[OsString], registry: &Registry) -> u8 {
 /// 75 where ranks have lost each other, which another start may mend; 1 for a run that broke by itself; 2 for
 /// what the user can put right.
 fn code_of(error: &anyhow::Error) -> u8 {
-    match error.downcast_ref() {
-        Some(warp_train::Error::Ranks(_)) => commands::train::restarts::LOST,
-        Some(error) if !error.is_users() => 1,
-        _ => 2,
+    match commands::ranks::cause_of(error) {
+        Cause::Lost => commands::train::restarts::LOST,
+        Cause::Broken => 1,
+        Cause::Users => 2,
     }
 }

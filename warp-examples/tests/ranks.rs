@@ -218,6 +218,21 @@ fn when_a_rank_is_killed_the_others_end_in_time_with_a_sentence() {
 }
 
 #[test]
+fn what_the_user_has_to_put_right_ends_all_ranks_with_one_exit_code() {
+    let folder = Folder::new("users-rank");
+    folder.train(&["--steps=128", "--out=taken", "--device=cpu"]);
+    let files = folder.files("taken");
+    let port = free_port();
+    let start = |number| rank(&folder, number, port, &["--out=taken"]).spawn().unwrap();
+    let [first, other] = [0, 1].map(start).map(said);
+    // A launcher that restarts ranks which are lost (75) would do so in vain.
+    assert_eq!((first.code, other.code), (Some(2), Some(2)), "{first:?} {other:?}");
+    let words = "the ranks of this run can't continue: rank 0 gave up: ";
+    assert!(other.stderr.contains(words) && other.stderr.contains("taken"), "{other:?}");
+    assert!(folder.files("taken") == files);
+}
+
+#[test]
 fn a_signal_to_one_rank_ends_all_with_a_checkpoint() {
     let folder = Folder::new("asked-rank");
     let port = free_port();

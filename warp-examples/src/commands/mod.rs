@@ -20,7 +20,7 @@ pub mod parity;
 pub mod play;
 pub mod plot;
 mod progress;
-mod ranks;
+pub(crate) mod ranks;
 pub mod render;
 pub mod report;
 pub mod scale;

@@ -6,7 +6,7 @@ use clap::Args;
 use std::time::Duration;
 use warp_train::Error;
 use warp_train::world::{
-    Hello, LINK_TIMEOUT, Launch, Link, Listener, MEETING, World, from_environment,
+    Cause, Hello, LINK_TIMEOUT, Launch, Link, Listener, MEETING, Over, World, from_environment,
     is_host_and_port, join, threads,
 };
 
@@ -149,11 +149,12 @@ impl Ranks {
             let panicked = |_| Err(anyhow!("a rank panicked"));
             ranks.into_iter().map(|rank| rank.join().unwrap_or_else(panicked)).collect()
         });
-        let is_lost = |e: &anyhow::Error| matches!(e.downcast_ref(), Some(Error::Ranks(_)));
+        let is_of_others =
+            |e: &anyhow::Error| e.downcast_ref().is_some_and(Error::is_of_other_ranks);
         let mut first = None;
         for result in done {
             match result {
-                Err(error) if !is_lost(&error) => return Err(error),
+                Err(error) if !is_of_others(&error) => return Err(error),
                 other => {
                     first.get_or_insert(other);
                 }
@@ -220,6 +221,16 @@ impl Rank<'_> {
         };
         Ok(World::new(rank, *size, link).waiting(*timeout))
     }
+}
+
+/// Tells the other ranks that this one failed, so that none waits for it and all end with the same exit code.
+pub(super) fn give_up(world: &World, error: &anyhow::Error) {
+    world.give_up(&Over { why: format!("{error:#}"), cause: cause_of(error) });
+}
+
+/// Of which kind an error is, which decides the exit code.
+pub(crate) fn cause_of(error: &anyhow::Error) -> Cause {
+    error.downcast_ref().map_or(Cause::Users, Cause::of)
 }
 
 fn host_and_port(text: &str) -> Result<String, String> {

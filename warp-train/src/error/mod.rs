@@ -61,9 +61,17 @@ pub enum Error {
     /// What a callback of the program could not do.
     #[error(transparent)]
     Callback(Box<dyn std::error::Error + Send + Sync>),
-    /// Ranks of a run that have lost each other, or one that gave up.
+    /// Ranks of a run that have lost each other.
     #[error("the ranks of this run can't continue: {0}")]
     Ranks(String),
+    /// Another rank that gave up for a reason that would end every start.
+    #[error("the ranks of this run can't continue: {why}")]
+    GaveUp {
+        /// Which rank, and its reason.
+        why: String,
+        /// Whether the user can put that right.
+        is_users: bool,
+    },
     /// The run can't go on.
     #[error("the run failed at step {step}: {reason}")]
     Broken {
@@ -104,6 +112,15 @@ impl Error {
     /// Whether the user can put it right.
     #[must_use]
     pub fn is_users(&self) -> bool {
-        !matches!(self, Error::Broken { .. } | Error::Sample(_) | Error::Ranks(_))
+        match self {
+            Error::GaveUp { is_users, .. } => *is_users,
+            _ => !matches!(self, Error::Broken { .. } | Error::Sample(_) | Error::Ranks(_)),
+        }
+    }
+
+    /// Whether it is of other ranks, or of the link to them, and not of this rank's own doing.
+    #[must_use]
+    pub fn is_of_other_ranks(&self) -> bool {
+        matches!(self, Error::Ranks(_) | Error::GaveUp { .. })
     }
 }

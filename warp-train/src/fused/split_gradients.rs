@@ -77,7 +77,7 @@ fn of_rank(
         .check_same_model(&rank.model())
         .and_then(|()| rank.of_minibatch(policy, weights, minibatch, loss));
     if let Err(error) = &found {
-        world.give_up(&error.to_string());
+        world.give_up_for(error);
     }
     found
 }

@@ -27,7 +27,7 @@ pub fn train(
 ) -> Result<End> {
     let world = trainer.config().world.clone();
     // Nobody waits for a rank that can't go on.
-    to_the_end(trainer, evaluator, callbacks).inspect_err(|error| world.give_up(&error.to_string()))
+    to_the_end(trainer, evaluator, callbacks).inspect_err(|error| world.give_up_for(error))
 }
 
 fn to_the_end(

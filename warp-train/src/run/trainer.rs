@@ -220,8 +220,8 @@ impl Trainer {
         self.taken = Taken::default();
         let done = self.learner.iterate(&mut *self.envs, progress, n);
         // Before anything of this rank goes: kernels of the others may still write into its memory.
-        let done = done.inspect_err(|error| self.config.world.give_up(&error.to_string()));
-        let done = done.map_err(|e| diverged(e, step))?;
+        let done = done.map_err(|e| diverged(e, step));
+        let done = done.inspect_err(|error| self.config.world.give_up_for(error))?;
         let iterations = Some(Span { begin: started, end: Instant::now() });
         self.spans = Spans { iterations, evaluation: None };
         // One time for everything where nobody waits between the phases.

@@ -1,5 +1,6 @@
 //! A message between processes: `WARP`, its kind, what it is about, its length, its bytes.
 
+use super::{Cause, Over};
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -9,6 +10,10 @@ const MAGIC: [u8; 4] = *b"WARP";
 const TURN: Duration = Duration::from_millis(100);
 /// What a read says that took too long.
 pub(super) const LATE: &str = "nothing came in time";
+
+/// What a message says that a rank gave up is about.
+const CAUSES: [(Cause, &str); 3] =
+    [(Cause::Lost, ""), (Cause::Users, "the user's"), (Cause::Broken, "a broken run")];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -38,6 +43,19 @@ pub(super) struct Frame {
 impl Frame {
     pub(super) fn new(kind: Kind, what: &str, bytes: &[u8]) -> Self {
         Self { kind, what: what.into(), bytes: bytes.to_vec() }
+    }
+
+    /// That a rank gave up.
+    pub(super) fn gave_up(over: &Over) -> Self {
+        let cause = CAUSES.iter().find(|(cause, _)| *cause == over.cause);
+        Self::new(Kind::GaveUp, cause.map_or("", |(_, word)| word), over.why.as_bytes())
+    }
+
+    /// Why a rank gave up; another word than those known is of one that knows more, and taken for a loss.
+    pub(super) fn over(&self) -> Over {
+        let cause = CAUSES.iter().find(|(_, word)| *word == self.what);
+        let cause = cause.map_or(Cause::Lost, |(cause, _)| *cause);
+        Over { why: String::from_utf8_lossy(&self.bytes).into_owned(), cause }
     }
 }
 

@@ -11,7 +11,7 @@ mod tcp;
 mod threads;
 
 pub use launch::{Launch, from_environment, is_host_and_port};
-pub use link::{Link, Receivers, Round};
+pub use link::{Cause, Link, Over, Receivers, Round};
 pub use tcp::{Hello, Listener, MEETING, join};
 pub(crate) use threads::on_threads;
 pub use threads::threads;
@@ -113,9 +113,9 @@ impl World {
 
     /// Why there is no further round, if that is so.
     #[must_use]
-    pub fn over(&self) -> Option<String> {
+    pub fn over(&self) -> Option<Over> {
         let link = self.link.as_ref()?;
-        link.lock().map_or_else(|_| Some("a rank has panicked".into()), |mut link| link.over())
+        link.lock().map_or_else(|_| Some(Over::lost("a rank has panicked")), |mut link| link.over())
     }
 
     /// This rank's number, from 0.
@@ -181,7 +181,7 @@ impl World {
     fn exchange(&self, round: Round, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
         let Some(link) = &self.link else { return Ok(vec![mine.to_vec()]) };
         let mut link = link.lock().map_err(|_| Error::Ranks("a rank has panicked".into()))?;
-        link.gather(round, mine).map_err(Error::Ranks)
+        link.gather(round, mine).map_err(Error::from)
     }
 
     /// What the first rank has to say.
@@ -255,11 +255,38 @@ impl World {
         same_model(&self.all_gather("the model of each GPU", own.as_bytes())?)
     }
 
-    /// Tells the other ranks that this one failed, so that none waits for it.
-    pub fn give_up(&self, why: &str) {
+    /// Tells the other ranks that this one failed, so that none waits for it and all end for the same reason.
+    pub fn give_up(&self, over: &Over) {
         let Some(link) = &self.link else { return };
         if let Ok(mut link) = link.lock() {
-            link.give_up(why);
+            link.give_up(over);
+        }
+    }
+
+    /// As [`World::give_up`], for an error of this rank.
+    pub fn give_up_for(&self, error: &Error) {
+        self.give_up(&Over { why: error.to_string(), cause: Cause::of(error) });
+    }
+}
+
+impl Cause {
+    /// The kind of reason that `error` is.
+    #[must_use]
+    pub fn of(error: &Error) -> Self {
+        match error {
+            Error::Ranks(_) => Self::Lost,
+            error if error.is_users() => Self::Users,
+            _ => Self::Broken,
+        }
+    }
+}
+
+impl From<Over> for Error {
+    fn from(Over { why, cause }: Over) -> Self {
+        match cause {
+            Cause::Lost => Self::Ranks(why),
+            Cause::Users => Self::GaveUp { why, is_users: true },
+            Cause::Broken => Self::GaveUp { why, is_users: false },
         }
     }
 }

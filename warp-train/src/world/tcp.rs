@@ -3,7 +3,7 @@
 //! Rank 0 listens until all others have said hello; what anybody else sends there is dropped.
 
 use super::frame::{Frame, Kind, LATE, receive, send};
-use super::{Link, Receivers, Round, parts};
+use super::{Link, Over, Receivers, Round, parts};
 use crate::error::Error;
 use std::io::ErrorKind;
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
@@ -90,7 +90,8 @@ impl Listener {
             match self.listener.accept() {
                 Ok((stream, _)) => {
                     if let Err(why) = greet(stream, own, &mut spokes, &mut gpus) {
-                        tell_all(spokes.iter_mut().flatten(), Kind::Refused, &why);
+                        let refused = Frame::new(Kind::Refused, "", why.as_bytes());
+                        tell_all(spokes.iter_mut().flatten(), &refused);
                         return Err(Error::Invalid(why));
                     }
                 }
@@ -99,8 +100,9 @@ impl Listener {
                     let missing: Vec<String> = missing.map(|(_, rank)| rank.to_string()).collect();
                     let (missing, seconds) = (missing.join(", "), patience.as_secs_f64());
                     let why = format!("rank {missing} did not connect within {seconds} s");
-                    tell_all(spokes.iter_mut().flatten(), Kind::GaveUp, &why);
-                    return Err(Error::Ranks(why));
+                    let over = Over::lost(why);
+                    tell_all(spokes.iter_mut().flatten(), &Frame::gave_up(&over));
+                    return Err(over.into());
                 }
                 Err(_) => std::thread::sleep(Duration::from_millis(5)),
             }
@@ -196,9 +198,7 @@ pub fn join(
                     Ok(Frame { kind: Kind::Refused, bytes, .. }) => {
                         return Err(Error::Invalid(String::from_utf8_lossy(&bytes).into_owned()));
                     }
-                    Ok(Frame { kind: Kind::GaveUp, bytes, .. }) => {
-                        return Err(Error::Ranks(String::from_utf8_lossy(&bytes).into_owned()));
-                    }
+                    Ok(frame) if frame.kind == Kind::GaveUp => return Err(frame.over().into()),
                     Ok(_) => "what listens there is not rank 0".into(),
                     Err(e) => e,
                 }
@@ -254,11 +254,11 @@ impl Hello {
 struct Hub {
     spokes: Vec<TcpStream>,
     timeout: Duration,
-    over: Option<String>,
+    over: Option<Over>,
 }
 
 impl Hub {
-    fn round(&mut self, round: Round, mine: &[u8]) -> Result<Vec<Vec<u8>>, String> {
+    fn round(&mut self, round: Round, mine: &[u8]) -> Result<Vec<Vec<u8>>, Over> {
         let Round { what, receivers, .. } = round;
         let until = Instant::now() + self.timeout;
         let mut all = vec![mine.to_vec()];
@@ -271,7 +271,7 @@ impl Hub {
         for (stream, rank) in self.spokes.iter_mut().zip(1..) {
             let sent = send(stream, &answer, self.timeout);
             sent.map_err(|e| {
-                format!("rank {rank} disconnected: {what} could not be sent to it: {e}")
+                Over::lost(format!("rank {rank} disconnected: {what} could not be sent to it: {e}"))
             })?;
         }
         Ok(all)
@@ -279,34 +279,34 @@ impl Hub {
 }
 
 impl Link for Hub {
-    fn gather(&mut self, round: Round, mine: &[u8]) -> Result<Vec<Vec<u8>>, String> {
-        if let Some(why) = &self.over {
-            return Err(why.clone());
+    fn gather(&mut self, round: Round, mine: &[u8]) -> Result<Vec<Vec<u8>>, Over> {
+        if let Some(over) = &self.over {
+            return Err(over.clone());
         }
         let done = self.round(round, mine);
-        if let Err(why) = &done {
-            self.over = Some(why.clone());
-            tell_all(self.spokes.iter_mut(), Kind::GaveUp, why);
+        if let Err(over) = &done {
+            self.over = Some(over.clone());
+            tell_all(self.spokes.iter_mut(), &Frame::gave_up(over));
         }
         done
     }
 
-    fn over(&mut self) -> Option<String> {
+    fn over(&mut self) -> Option<Over> {
         if self.over.is_none() {
             let news = self.spokes.iter_mut().zip(1..).find_map(|(spoke, rank)| news(spoke, rank));
-            if let Some(why) = &news {
-                tell_all(self.spokes.iter_mut(), Kind::GaveUp, why);
+            if let Some(over) = &news {
+                tell_all(self.spokes.iter_mut(), &Frame::gave_up(over));
             }
             self.over = news;
         }
         self.over.clone()
     }
 
-    fn give_up(&mut self, why: &str) {
+    fn give_up(&mut self, over: &Over) {
         if self.over.is_none() {
-            let why = format!("rank 0 gave up: {why}");
-            tell_all(self.spokes.iter_mut(), Kind::GaveUp, &why);
-            self.over = Some(why);
+            let over = over.of_rank(0);
+            tell_all(self.spokes.iter_mut(), &Frame::gave_up(&over));
+            self.over = Some(over);
         }
     }
 }
@@ -315,13 +315,14 @@ impl Link for Hub {
 struct Spoke {
     hub: TcpStream,
     timeout: Duration,
-    over: Option<String>,
+    over: Option<Over>,
 }
 
 impl Spoke {
-    fn round(&mut self, round: Round, mine: &[u8]) -> Result<Vec<Vec<u8>>, String> {
+    fn round(&mut self, round: Round, mine: &[u8]) -> Result<Vec<Vec<u8>>, Over> {
         let Round { what, receivers, patience } = round;
-        let gone = |e: String| format!("rank 0 disconnected, or is late with {what}: {e}");
+        let gone =
+            |e: String| Over::lost(format!("rank 0 disconnected, or is late with {what}: {e}"));
         let mine = Frame::new(Kind::Said, what, mine);
         let sent = send(&mut self.hub, &mine, self.timeout);
         // What rank 0 says last, if it gave up, is worth more than that it is gone.
@@ -338,56 +339,55 @@ impl Spoke {
                 }
                 Receivers::First => Ok(Vec::new()),
             },
-            Frame { kind: Kind::GaveUp, bytes, .. } => {
-                Err(String::from_utf8_lossy(&bytes).into_owned())
-            }
+            frame if frame.kind == Kind::GaveUp => Err(frame.over()),
             Frame { what: of, .. } => Err(gone(format!("it has reached \"{of}\""))),
         }
     }
 }
 
 impl Link for Spoke {
-    fn gather(&mut self, round: Round, mine: &[u8]) -> Result<Vec<Vec<u8>>, String> {
-        if let Some(why) = &self.over {
-            return Err(why.clone());
+    fn gather(&mut self, round: Round, mine: &[u8]) -> Result<Vec<Vec<u8>>, Over> {
+        if let Some(over) = &self.over {
+            return Err(over.clone());
         }
         let done = self.round(round, mine);
-        if let Err(why) = &done {
-            self.over = Some(why.clone());
+        if let Err(over) = &done {
+            self.over = Some(over.clone());
         }
         done
     }
 
-    fn over(&mut self) -> Option<String> {
+    fn over(&mut self) -> Option<Over> {
         if self.over.is_none() {
             self.over = news(&mut self.hub, 0);
         }
         self.over.clone()
     }
 
-    fn give_up(&mut self, why: &str) {
+    fn give_up(&mut self, over: &Over) {
         if self.over.is_none() {
-            let _ = send(&mut self.hub, &Frame::new(Kind::GaveUp, "", why.as_bytes()), GREETING);
-            self.over = Some(format!("this rank gave up: {why}"));
+            let _ = send(&mut self.hub, &Frame::gave_up(over), GREETING);
+            let why = format!("this rank gave up: {}", over.why);
+            self.over = Some(Over { why, cause: over.cause });
         }
     }
 }
 
 /// Why rank `rank` says no more, if it has given up or is gone; what it says in a round is left where it is.
-fn news(stream: &mut TcpStream, rank: usize) -> Option<String> {
+fn news(stream: &mut TcpStream, rank: usize) -> Option<Over> {
     let mut head = [0; 5];
     stream.set_nonblocking(true).ok()?;
     let seen = stream.peek(&mut head);
     stream.set_nonblocking(false).ok()?;
     match seen {
-        Ok(0) => Some(format!("rank {rank} disconnected")),
+        Ok(0) => Some(Over::lost(format!("rank {rank} disconnected"))),
         Ok(5) if head[4] == Kind::GaveUp as u8 => {
             let frame = receive(stream, Instant::now() + GREETING, MOST_OF_HELLO).ok()?;
-            let why = String::from_utf8_lossy(&frame.bytes).into_owned();
-            Some(if rank == 0 { why } else { format!("rank {rank} gave up: {why}") })
+            let over = frame.over();
+            Some(if rank == 0 { over } else { over.of_rank(rank) })
         }
         Err(e) if e.kind() != ErrorKind::WouldBlock => {
-            Some(format!("rank {rank} disconnected: {e}"))
+            Some(Over::lost(format!("rank {rank} disconnected: {e}")))
         }
         _ => None,
     }
@@ -399,28 +399,25 @@ fn said(
     rank: usize,
     what: &str,
     timeout: Duration,
-) -> Result<Vec<u8>, String> {
-    match frame {
-        Ok(Frame { kind: Kind::Said, what: of, bytes }) if of == what => Ok(bytes),
+) -> Result<Vec<u8>, Over> {
+    let why = match frame {
+        Ok(Frame { kind: Kind::Said, what: of, bytes }) if of == what => return Ok(bytes),
         Ok(Frame { kind: Kind::Said, what: of, .. }) => {
-            Err(format!("rank {rank} has reached {of}, rank 0 {what}"))
+            format!("rank {rank} has reached {of}, rank 0 {what}")
         }
-        Ok(Frame { kind: Kind::GaveUp, bytes, .. }) => {
-            Err(format!("rank {rank} gave up: {}", String::from_utf8_lossy(&bytes)))
-        }
-        Ok(Frame { .. }) => {
-            Err(format!("rank {rank} sent something that does not belong to a round"))
-        }
+        Ok(frame) if frame.kind == Kind::GaveUp => return Err(frame.over().of_rank(rank)),
+        Ok(Frame { .. }) => format!("rank {rank} sent something that does not belong to a round"),
         Err(e) if e == LATE => {
             let seconds = timeout.as_secs_f64();
-            Err(format!("rank {rank} has not reached {what} for {seconds} s"))
+            format!("rank {rank} has not reached {what} for {seconds} s")
         }
-        Err(e) => Err(format!("rank {rank} disconnected, or sent something unreadable: {e}")),
-    }
+        Err(e) => format!("rank {rank} disconnected, or sent something unreadable: {e}"),
+    };
+    Err(Over::lost(why))
 }
 
-fn tell_all<'a>(spokes: impl Iterator<Item = &'a mut TcpStream>, kind: Kind, why: &str) {
+fn tell_all<'a>(spokes: impl Iterator<Item = &'a mut TcpStream>, frame: &Frame) {
     for spoke in spokes {
-        let _ = send(spoke, &Frame::new(kind, "", why.as_bytes()), GREETING);
+        let _ = send(spoke, frame, GREETING);
     }
 }

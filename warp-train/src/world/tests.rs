@@ -179,7 +179,7 @@ fn a_rank_that_gives_up_or_goes_away_ends_the_rounds_of_all() {
             let errors = on_ranks(links, |world| {
                 if world.rank() == 1 {
                     if gives_up {
-                        world.give_up("no memory");
+                        world.give_up(&Over::lost("no memory"));
                     }
                     return None;
                 }
@@ -190,6 +190,41 @@ fn a_rank_that_gives_up_or_goes_away_ends_the_rounds_of_all() {
             assert!(since.elapsed() < long / 2);
             for error in errors.into_iter().flatten() {
                 assert!(error.contains(words), "{error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn all_ranks_end_for_the_kind_of_reason_for_which_one_gave_up() {
+    let long = Duration::from_secs(20);
+    let errors: [fn() -> Error; 3] = [
+        || Error::Invalid("no space".into()),
+        || Error::Broken { step: 7, reason: "no space".into() },
+        || Error::Ranks("no space".into()),
+    ];
+    // Rank 0 tells it, or hears it from another: in a round or between two.
+    for (error, who, looks) in
+        errors.iter().flat_map(|e| [(e, 0, false), (e, 2, false), (e, 2, true)])
+    {
+        for links in [threads(3, long), loopback(3, long)] {
+            let heard = on_ranks(links, |world| {
+                if world.rank() == who {
+                    world.give_up_for(&error());
+                    // A later reason changes nothing.
+                    world.give_up(&Over::lost("late"));
+                }
+                while looks && world.over().is_none() {
+                    std::thread::yield_now();
+                }
+                world.barrier("moments").unwrap_err()
+            });
+            for (rank, heard) in heard.iter().enumerate() {
+                assert_eq!(Cause::of(heard), Cause::of(&error()), "{rank}: {heard}");
+                assert!(heard.is_of_other_ranks() && heard.to_string().contains("no space"));
+                assert!(
+                    rank == who || heard.to_string().contains(&format!("rank {who} gave up: "))
+                );
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Ranks that are threads of one process.
 
-use super::{Link, Receivers, Round};
+use super::{Link, Over, Receivers, Round};
 use crate::error::{Error, Result as RankResult};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Release};
@@ -60,7 +60,7 @@ struct Meeting {
     /// What was said in the last round.
     last: Arc<Vec<Vec<u8>>>,
     /// Why there is no further round.
-    over: Option<String>,
+    over: Option<Over>,
 }
 
 #[derive(Debug)]
@@ -85,14 +85,14 @@ impl Thread {
 }
 
 impl Link for Thread {
-    fn gather(&mut self, round: Round, mine: &[u8]) -> Result<Vec<Vec<u8>>, String> {
+    fn gather(&mut self, round: Round, mine: &[u8]) -> Result<Vec<Vec<u8>>, Over> {
         let Round { what, receivers, patience } = round;
         let (since, timeout) = (Instant::now(), self.timeout.max(patience));
         let mut meeting = self.meeting();
-        if let Err(why) = meeting.enter(self.rank, what, mine) {
+        if let Err(over) = meeting.enter(self.rank, what, mine) {
             // Nobody comes any more; those who sleep are to hear it now.
             self.room.changed.notify_all();
-            return Err(why);
+            return Err(over);
         }
         let number = meeting.round;
         if meeting.said.iter().all(Option::is_some) {
@@ -107,15 +107,15 @@ impl Link for Thread {
             meeting = self.meeting();
         }
         while meeting.round == number {
-            if let Some(why) = &meeting.over {
-                return Err(why.clone());
+            if let Some(over) = &meeting.over {
+                return Err(over.clone());
             }
             let left = timeout.saturating_sub(since.elapsed());
             if left.is_zero() {
-                let why = meeting.late(what, timeout);
-                meeting.over = Some(why.clone());
+                let late = meeting.late(what, timeout);
+                meeting.over = Some(late.clone());
                 self.room.changed.notify_all();
-                return Err(why);
+                return Err(late);
             }
             let waited = self.room.changed.wait_timeout(meeting, left);
             meeting = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -126,13 +126,13 @@ impl Link for Thread {
         Ok(if hears { last.to_vec() } else { Vec::new() })
     }
 
-    fn over(&mut self) -> Option<String> {
+    fn over(&mut self) -> Option<Over> {
         self.meeting().over.clone()
     }
 
-    fn give_up(&mut self, why: &str) {
+    fn give_up(&mut self, over: &Over) {
         let mut meeting = self.meeting();
-        meeting.over.get_or_insert_with(|| format!("rank {} gave up: {why}", self.rank));
+        meeting.over.get_or_insert_with(|| over.of_rank(self.rank));
         self.room.changed.notify_all();
     }
 }
@@ -140,7 +140,7 @@ impl Link for Thread {
 impl Drop for Thread {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.give_up("it panicked");
+            self.give_up(&Over::lost("it panicked"));
         }
         // Who still waits for this rank, or comes later, waits in vain.
         let mut meeting = self.meeting();
@@ -154,16 +154,16 @@ impl Drop for Thread {
 
 impl Meeting {
     /// Says a rank's part of the round.
-    fn enter(&mut self, rank: usize, what: &'static str, mine: &[u8]) -> Result<(), String> {
-        if let Some(why) = &self.over {
-            return Err(why.clone());
+    fn enter(&mut self, rank: usize, what: &'static str, mine: &[u8]) -> Result<(), Over> {
+        if let Some(over) = &self.over {
+            return Err(over.clone());
         }
         if self.said.iter().all(Option::is_none) {
             self.what = what;
         } else if self.what != what {
-            let why = format!("rank {rank} has reached {what}, others {}", self.what);
-            self.over = Some(why.clone());
-            return Err(why);
+            let over = Over::lost(format!("rank {rank} has reached {what}, others {}", self.what));
+            self.over = Some(over.clone());
+            return Err(over);
         }
         self.said[rank] = Some(mine.to_vec());
         match self.gone.first() {
@@ -173,16 +173,16 @@ impl Meeting {
     }
 
     /// Ends the rounds, since a rank is gone.
-    fn end_without(&mut self, rank: usize) -> String {
+    fn end_without(&mut self, rank: usize) -> Over {
         let why = format!("rank {rank} disconnected; the others wait for {}", self.what);
-        self.over.get_or_insert(why).clone()
+        self.over.get_or_insert(Over::lost(why)).clone()
     }
 
     /// Who is missing.
-    fn late(&self, what: &str, timeout: Duration) -> String {
+    fn late(&self, what: &str, timeout: Duration) -> Over {
         let missing = self.said.iter().enumerate().filter(|(_, said)| said.is_none());
         let missing: Vec<String> = missing.map(|(rank, _)| rank.to_string()).collect();
         let seconds = timeout.as_secs_f64();
-        format!("rank {} has not reached {what} for {seconds} s", missing.join(", "))
+        Over::lost(format!("rank {} has not reached {what} for {seconds} s", missing.join(", ")))
     }
 }

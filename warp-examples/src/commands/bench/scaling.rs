@@ -10,7 +10,7 @@ use super::train::{command_line, configurations};
 use super::{BenchArgs, print_json, say};
 use crate::Outcome;
 use crate::commands::Device;
-use crate::commands::ranks::{Rank, RankArgs, Ranks};
+use crate::commands::ranks::{Rank, RankArgs, Ranks, give_up};
 use crate::output::short;
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -127,7 +127,7 @@ fn on_rank(
         configs.into_iter().map(one).collect::<Result<Vec<_>>>()
     });
     if let Err(error) = &measured {
-        world.give_up(&format!("{error:#}"));
+        give_up(&world, error);
     }
     Ok(Some(measured?).filter(|_| world.is_first()))
 }

@@ -11,7 +11,7 @@ mod rounds;
 mod share;
 mod shown;
 
-use super::ranks::Ranks;
+use super::ranks::{Ranks, cause_of, give_up};
 use super::stop::Stop;
 use super::train::args::TrainArgs;
 use super::train::{begin_notes, contradictions, out_folder};
@@ -63,7 +63,7 @@ pub(super) fn train(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
         false => share::train(args, registry, &devices, &world),
     };
     if let Err(error) = &done {
-        world.give_up(&format!("{error:#}"));
+        give_up(&world, error);
     }
     done
 }
@@ -232,8 +232,8 @@ impl Written {
         let own = (!world.is_alone()).then(|| fleet.deal(runs, world));
         let rounds = Rounds { runs, own, halving, fleet, shows: true };
         let train = |together: &Together<'_>| rounds.train(learner, together);
-        match together(fleet, world, &|| stop.is_asked(), train) {
-            Err(error) if matches!(error.downcast_ref(), Some(Error::Ranks(_))) => {
+        match together(fleet, world, &|| stop.is_asked(), cause_of, train) {
+            Err(error) if error.downcast_ref().is_some_and(Error::is_of_other_ranks) => {
                 Ok(Trained { launches: 0, lost: Some(error) })
             }
             trained => Ok(Trained { launches: trained?, lost: None }),

@@ -5,6 +5,7 @@ use super::plan::runs_of;
 use super::rounds::Rounds;
 use crate::Outcome;
 use crate::commands::Device;
+use crate::commands::ranks::cause_of;
 use crate::commands::stop::Stop;
 use crate::commands::train::args::TrainArgs;
 use anyhow::Result;
@@ -50,7 +51,7 @@ pub(super) fn train(
     let own = Some(fleet.deal(&runs, world));
     let registries = devices::registries(devices, registry);
     let stop = Stop::listen()?;
-    together(&fleet, world, &|| stop.is_asked(), |together| {
+    together(&fleet, world, &|| stop.is_asked(), cause_of, |together| {
         let first = devices::FirstLaunch::of(&runs, world);
         let mut learner = devices::learner(args, first, devices, &registries)?;
         let rounds = Rounds { runs: &runs, own, halving, fleet: &fleet, shows: false };

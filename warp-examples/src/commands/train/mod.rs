@@ -18,7 +18,7 @@ mod summary;
 mod task;
 mod unfinished;
 
-use super::ranks::{Rank, Ranks};
+use super::ranks::{Rank, Ranks, give_up};
 use super::stop::Stop;
 use super::{Device, fleet, tell, thread_count, training_learner};
 use crate::basis::Basis;
@@ -115,7 +115,7 @@ impl<'a> OneRank<'a> {
         let world = rank.world(link, task.config.digest(entry.fields), device.uuid())?;
         device.check_ranks(&world)?;
         let task = task.agreed(&world, on_host);
-        let task = task.inspect_err(|error| world.give_up(&format!("{error:#}")))?;
+        let task = task.inspect_err(|error| give_up(&world, error))?;
         let Task { args, config, basis, from } = task;
         let config = config.on_rank(world)?;
         let threads = (thread_count(args.threads) / rank.here()).max(1);
@@ -129,7 +129,7 @@ impl<'a> OneRank<'a> {
         let world = self.config.world.clone();
         let done = self.run(clock);
         if let Err(error) = &done {
-            world.give_up(&format!("{error:#}"));
+            give_up(&world, error);
         }
         done
     }

@@ -3,7 +3,7 @@
 
 use super::gpu_wait::GpuWait;
 use crate::error::{Error, Result};
-use crate::world::World;
+use crate::world::{Over, World};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use warp_data::cuda::{Communicator, Device, DeviceArray, HostWord, Transfer, nccl_unique_id};
 
@@ -111,7 +111,7 @@ impl RankConnector {
 
 fn connect(device: &Device, world: &World) -> Result<Communicator> {
     let name = match world.is_first() {
-        true => nccl_unique_id().inspect_err(|error| world.give_up(&error.to_string()))?,
+        true => nccl_unique_id().map_err(Error::from).inspect_err(|e| world.give_up_for(e))?,
         false => Vec::new(),
     };
     let name = world.broadcast("NCCL's name", &name)?;
@@ -125,10 +125,10 @@ fn connect(device: &Device, world: &World) -> Result<Communicator> {
         let seconds = world.timeout().as_secs_f64();
         let late = (turns.elapsed() > world.timeout())
             .then(|| format!("rank {rank} waited {seconds} s for all ranks to join NCCL"));
-        if let Some(why) = world.over().or(late) {
+        if let Some(over) = world.over().or(late.map(Over::lost)) {
             communicator.abort();
-            world.give_up(&why);
-            return Err(Error::Ranks(why));
+            world.give_up(&over);
+            return Err(over.into());
         }
     }
     Ok(communicator)
@@ -191,10 +191,11 @@ impl NcclRank {
             };
             let lost = || self.communicator().and_then(|nccl| Ok(nccl.check_async_error()?)).err();
             let lost = || lost().map(|error| error.to_string());
-            if let Some(why) = self.world.over().or_else(lost).or_else(late) {
+            let lost = || lost().or_else(late).map(Over::lost);
+            if let Some(over) = self.world.over().or_else(lost) {
                 self.waits.end();
-                self.world.give_up(&why);
-                return Err(Error::Ranks(why));
+                self.world.give_up(&over);
+                return Err(over.into());
             }
         }
         Ok(())

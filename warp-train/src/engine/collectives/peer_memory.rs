@@ -163,10 +163,10 @@ impl PeerInboxes {
         let mut turns = GpuWait::new();
         while !self.device.is_idle()? {
             let over = if turns.is_due() { self.world.over() } else { None };
-            if let Some(why) = over {
+            if let Some(over) = over {
                 self.waits.end();
                 self.settle()?;
-                return Err(Error::Ranks(why));
+                return Err(over.into());
             }
         }
         match signals(&self.waits)?.late.get() {
@@ -176,8 +176,9 @@ impl PeerInboxes {
                 let why = format!(
                     "rank {rank} waited {seconds} s inside a kernel for another rank's sums"
                 );
-                self.world.give_up(&why);
-                Err(Error::Ranks(why))
+                let lost = Error::Ranks(why);
+                self.world.give_up_for(&lost);
+                Err(lost)
             }
         }
     }

@@ -9,7 +9,7 @@ use super::ended_run::EndedRun;
 use super::standing::Standing;
 use crate::error::{Error, Result};
 use crate::run::parallel::each;
-use crate::world::{PATIENCE, World, parts};
+use crate::world::{Cause, Over, PATIENCE, World, parts};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -53,7 +53,8 @@ impl Together<'_> {
 }
 
 /// Lets `train` train this process's runs of `fleet`, where other processes do the same with theirs. Returns when all
-/// have, and the first has everything that they have trained. `asked` says whether somebody asks this one to stop.
+/// have, and the first has everything that they have trained. `asked` says whether somebody asks this one to stop, and
+/// `cause_of` of which kind an error of `train` is, for which the others end, too.
 ///
 /// # Errors
 /// What `train` could not do, or what the first process could not write, which the others are told; or a process that is
@@ -62,6 +63,7 @@ pub fn together<T, E: From<Error> + Display>(
     fleet: &Fleet,
     world: &World,
     asked: &(dyn Fn() -> bool + Sync),
+    cause_of: fn(&E) -> Cause,
     train: impl FnOnce(&Together<'_>) -> std::result::Result<T, E>,
 ) -> std::result::Result<T, E> {
     if world.is_alone() {
@@ -82,7 +84,7 @@ pub fn together<T, E: From<Error> + Display>(
         let end = AtEnd(&rounds.is_done);
         let trained = train(&Together { asked, rounds: Some(&rounds) });
         if let Err(error) = &trained {
-            world.give_up(&format!("{error:#}"));
+            world.give_up(&Over { why: format!("{error:#}"), cause: cause_of(error) });
         }
         drop(end);
         others.thread().unpark();
@@ -256,7 +258,7 @@ impl Rounds<'_> {
     /// Gives up if something could not be written.
     fn check_written(&self) -> Result<()> {
         let Some(failure) = self.fleet.take_failure() else { return Ok(()) };
-        self.world.give_up(&failure.to_string());
+        self.world.give_up_for(&failure);
         Err(failure)
     }
 }
