@@ -8,6 +8,8 @@
 mod warp_command;
 
 use serde_json::Value;
+#[cfg(unix)]
+use warp_command::Said;
 use warp_command::{Folder, SMALL};
 
 /// Steps of a run, four iterations.
@@ -294,4 +296,26 @@ fn what_a_finished_fleet_lacks_is_made_when_it_is_resumed() {
     assert_eq!(folder.files("many/tensorboard").len(), n_events);
     let said = folder.done(&["train", "--resume", "many"]).stdout;
     assert_eq!(said, "all runs of the fleet in many have finished\n");
+}
+
+/// As a process leaves it that is killed between the last run's end and its own, after one that was stopped.
+#[cfg(unix)]
+#[test]
+fn curves_of_fewer_runs_are_not_taken_for_those_of_all() {
+    let folder = Folder::new("fleet-outdated");
+    train(&folder, &["--seeds", "0..2", "--out", "many"]);
+    let curves = folder.path("many/curves.png");
+    let all = std::fs::read(&curves).unwrap();
+    std::fs::write(&curves, "of fewer runs").unwrap();
+    std::fs::remove_file(folder.path("many/weights/00001.safetensors")).unwrap();
+    // No file may become as large as the curves.
+    let limited = ["-c", "ulimit -f 80 && exec \"$0\" train --resume many --device cpu"];
+    let mut shell = std::process::Command::new("sh");
+    shell.args(limited).arg(env!("CARGO_BIN_EXE_warp")).current_dir(folder.path(""));
+    let said: Said = shell.output().unwrap().into();
+    let words = "cannot write \"many/curves.png\"";
+    assert!(said.code == Some(2) && said.stderr.contains(words), "{said:?}");
+    let said = folder.done(&["train", "--resume", "many"]).stdout;
+    assert!(said.ends_with("made: curves.png\n"), "{said}");
+    assert!(std::fs::read(&curves).unwrap() == all);
 }

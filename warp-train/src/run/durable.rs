@@ -74,7 +74,7 @@ pub fn replace_folder<E: From<Error>>(
     std::fs::create_dir_all(&partial).map_err(|e| Error::file("cannot create", path, e))?;
     build(&partial)?;
     sync_folder(&partial)?;
-    remove_folder(path)?;
+    remove(path)?;
     Ok(rename(&partial, path)?)
 }
 
@@ -103,15 +103,19 @@ pub(crate) fn sync_folder(folder: &Path) -> Result<()> {
     }
 }
 
-/// Deletes a folder, of which nothing is left under its name from the first moment on.
-pub(crate) fn remove_folder(folder: &Path) -> Result<()> {
-    let hidden = hidden(folder, DELETED);
+/// Deletes a file or folder, if it is there: nothing is left under its name from the first moment on, also after a loss
+/// of power.
+///
+/// # Errors
+/// A folder that can't be written.
+pub fn remove(path: &Path) -> Result<()> {
+    let hidden = hidden(path, DELETED);
     delete(&hidden)?;
-    match std::fs::rename(folder, &hidden) {
+    match std::fs::rename(path, &hidden) {
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
-        renamed => renamed.map_err(|e| Error::file("cannot delete", folder, e))?,
+        renamed => renamed.map_err(|e| Error::file("cannot delete", path, e))?,
     }
-    sync_folder(parent(folder))?;
+    sync_folder(parent(path))?;
     delete(&hidden)
 }
 
@@ -173,8 +177,8 @@ mod tests {
         write_whole(&kept.join("file"), "whole").unwrap();
         // In the way of the rename: what an earlier deletion left.
         std::fs::create_dir_all(folder.join(".000000000512.deleted/inner")).unwrap();
-        remove_folder(&kept).unwrap();
-        remove_folder(&kept).unwrap();
+        remove(&kept).unwrap();
+        remove(&kept).unwrap();
         assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
         std::fs::remove_dir_all(&folder).unwrap();
     }

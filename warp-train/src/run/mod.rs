@@ -27,7 +27,7 @@ pub mod trainer;
 #[doc(hidden)]
 pub use checkpoint::encoding::decode;
 pub use checkpoint::snapshot::Snapshot;
-pub use durable::{replace_folder, write_whole};
+pub use durable::{remove, replace_folder, write_whole};
 pub use evaluator::Evaluator;
 pub use folder::{BackgroundWriter, Locked, Place, Run, Summary, Which, array_files, journal};
 pub use run_loop::train;

@@ -243,6 +243,7 @@ impl Written {
     /// Brings it to its end. Curves and events are made meanwhile, since all records are there, and are written behind it.
     fn end(self, Trained { launches, lost }: Trained) -> Result<FleetSummary> {
         let Self { folder, fleet, first, about, .. } = self;
+        shown::remove_outdated(&folder)?;
         let (summary, shown) = thread::scope(|scope| {
             let showing = scope.spawn(|| Shown::all(&folder, &first));
             let summary = fleet.finish(FleetSummary { launches, ..about });

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::thread;
 use warp_train::TrainConfig;
 use warp_train::fleet::Fleet;
-use warp_train::run::write_whole;
+use warp_train::run::{remove, write_whole};
 
 /// Panels of a fleet's curves that are drawn at the same time.
 const PANELS_AT_ONCE: usize = 8;
@@ -51,6 +51,12 @@ impl Shown {
         let write = |curves| write_whole(&folder.join(CURVES), curves);
         Ok(self.curves.as_ref().map_or(Ok(()), write)?)
     }
+}
+
+/// Deletes what shows the fleet as an earlier process left it. Once the fleet has ended, what is there is taken to show
+/// all of it.
+pub(super) fn remove_outdated(folder: &Path) -> Result<()> {
+    Ok([CURVES, EVENTS].iter().try_for_each(|name| remove(&folder.join(name)))?)
 }
 
 /// Makes what is missing in the folder of a fleet that has ended, and returns its names.

@@ -127,7 +127,7 @@ pub fn save(folder: &Path, snapshot: &Snapshot) -> Result<PathBuf> {
     }
     durable::write_synced(&partial.join(MANIFEST), manifest.as_bytes())?;
     durable::sync_folder(&partial)?;
-    durable::remove_folder(&target)?;
+    durable::remove(&target)?;
     durable::rename(&partial, &target)?;
     Ok(target)
 }
@@ -152,7 +152,7 @@ pub fn prune(
     older.try_for_each(|(step, path)| {
         kept += usize::from(is_regular(*step));
         let stays = stays(*step) || (is_regular(*step) && kept <= keep);
-        if stays { Ok(()) } else { durable::remove_folder(path) }
+        if stays { Ok(()) } else { durable::remove(path) }
     })
 }
 
