@@ -4,7 +4,7 @@ use crate::basis::Basis;
 use crate::output::tell;
 use crate::toml_text::line_of;
 use crate::yaml;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use std::path::Path;
 use warp_core::toml::{Table, Value};
 use warp_data::file;
@@ -108,12 +108,23 @@ fn resolve(target: &str, sets: &[String], registry: &Registry) -> Result<Resolve
     merge(&mut table, overrides.clone());
     table.insert("env_id".into(), env.into());
     let mut config = TrainConfig::resolve(&table, registry)
-        .map_err(|error| placed(error.into(), target, &overrides))?;
+        .map_err(|error| placed(with_way_out(error, entry), target, &overrides))?;
     let all = parse(&config.to_toml(entry.fields))?;
     let basis = basis.knowing(is_file.then_some(target), &all, [&given, &overrides]);
     crate::pool_file::attach(&mut config)?;
     warp_train::begin::read(&mut config)?;
     Ok(Resolved { config, basis, without_effect })
+}
+
+/// Says where all keys are listed, if none is near one that is unknown.
+fn with_way_out(error: warp_train::Error, entry: &Entry) -> anyhow::Error {
+    use warp_core::Error::UnknownKey;
+    match &error {
+        warp_train::Error::Config(UnknownKey { nearest: None, .. }) => {
+            anyhow!("{error}; warp config {} lists all keys", entry.name)
+        }
+        _ => error.into(),
+    }
 }
 
 /// The default configuration below the keys of `given`, and the algorithm that it is for, if they name one.
@@ -315,6 +326,10 @@ mod tests {
     fn what_does_not_fit_is_named() {
         assert!(refused("cartpol", &[]).contains("did you mean \"cartpole\"?"));
         assert!(refused("cartpole", &["gama=1"]).contains("nearest known key is \"gamma\""));
+        assert_eq!(
+            refused("cartpole", &["lr=1"]),
+            "unknown key \"lr\"; warp config cartpole lists all keys"
+        );
         assert!(refused("cartpole", &["env.start_rang=1"]).contains("\"env.start_range\""));
         assert!(refused("cartpole", &["num_envs=many"]).contains("num_envs = \"many\": expected"));
         assert!(refused("cartpole", &["num_envs"]).contains("expected key=value"));

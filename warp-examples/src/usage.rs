@@ -22,6 +22,10 @@ pub(crate) fn parse(args: &[OsString], registry: &Registry) -> Result<Cli, u8> {
         let _ = error.print();
         return Err(0);
     }
+    if let (ErrorKind::InvalidUtf8, Some(arg)) = (error.kind(), not_text(args)) {
+        tell(&format!("error: the argument {arg:?} is not valid UTF-8"));
+        return Err(2);
+    }
     // Once more, with arguments that may be shown.
     let args: Vec<String> = args.iter().map(|arg| one_line(&arg.to_string_lossy())).collect();
     let error = Cli::try_parse_from(&args).err().unwrap_or(error);
@@ -30,6 +34,17 @@ pub(crate) fn parse(args: &[OsString], registry: &Registry) -> Result<Cli, u8> {
         None => tell(plain(&error.to_string()).trim_end()),
     }
     Err(2)
+}
+
+/// The argument that has to be text and is not; paths need not be.
+fn not_text(args: &[OsString]) -> Option<&OsString> {
+    args.iter().filter(|arg| arg.to_str().is_none()).find(|arg| {
+        let others = args.iter().map(|other| match other == *arg {
+            true => other.clone(),
+            false => other.to_string_lossy().into_owned().into(),
+        });
+        Cli::try_parse_from(others).is_err_and(|error| error.kind() == ErrorKind::InvalidUtf8)
+    })
 }
 
 /// A better sentence than clap's, where there is one.
@@ -167,6 +182,22 @@ mod tests {
         assert!(said.starts_with("a command is needed; there are train, "), "{said}");
     }
 
+    #[cfg(unix)]
+    #[test]
+    fn an_argument_that_is_no_text_is_named() {
+        use std::os::unix::ffi::OsStringExt;
+        let args = |line: &[&[u8]]| -> Vec<OsString> {
+            line.iter().map(|arg| OsString::from_vec(arg.to_vec())).collect()
+        };
+        // A path may have any bytes.
+        let path = args(&[b"warp", b"train", b"cartpole", b"--out", b"a\xff"]);
+        assert!(Cli::try_parse_from(&path).is_ok());
+        let key = args(&[b"warp", b"train", b"cartpole", b"--out", b"a\xff", b"--set", b"b\xfe=1"]);
+        assert_eq!(not_text(&key), Some(&key[6]));
+        let target = args(&[b"warp", b"train", b"c\xfd.toml"]);
+        assert_eq!(format!("{:?}", not_text(&target).unwrap()), r#""c\xFD.toml""#);
+    }
+
     #[test]
     fn an_option_that_is_a_key_is_shown_as_one() {
         for (line, wanted) in [
@@ -199,6 +230,10 @@ mod tests {
             ),
             ("warp episode run -o a.npz --seed x", "--seed x: a whole number is needed"),
             ("warp episode run -o a.npz --run=1.5", "--run 1.5: a whole number is needed"),
+            (
+                "warp watch run --episode 4294967295",
+                "--episode 4294967295: a whole number from 0 to 4294967294 is needed",
+            ),
             ("warp watch run --fps 0", "--fps 0: a whole number from 1 to 100 is needed"),
             (
                 "warp train cartpole --threads 1025",

@@ -32,7 +32,7 @@ pub struct PlayArgs {
     #[arg(long, value_name = "S")]
     pub seed: Option<u64>,
     /// Number of the episode among those of `warp eval`, or in the file, from 0.
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=i64::from(u32::MAX) - 1))]
     pub episode: u32,
     /// Policies to replace by random actions, for comparison.
     #[arg(long, value_name = "POLICY")]

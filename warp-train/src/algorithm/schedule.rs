@@ -54,7 +54,7 @@ impl Schedule {
         Self::read(value, Some(total_steps)).ok_or_else(|| {
             format!(
                 "a finite number, or a list of points [step, value] with increasing steps, each a \
-                 number or a percentage from \"0%\" to \"100%\" of the run's {total_steps}"
+                 number or a percentage from \"0%\" to \"100%\" of the run's {total_steps} steps"
             )
         })
     }
@@ -248,7 +248,7 @@ mod tests {
             r#"[["50%", "x"]]"#,
         ] {
             let expected = of_run(bad, 1000).unwrap_err();
-            assert!(expected.contains("\"100%\" of the run's 1000"), "{bad}: {expected}");
+            assert!(expected.contains("\"100%\" of the run's 1000 steps"), "{bad}: {expected}");
         }
         // Without a run there is nothing to have a share of.
         let value: Value = vec![Value::from(vec![Value::from("0%"), 1.0.into()])].into();
