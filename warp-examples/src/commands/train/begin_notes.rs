@@ -25,6 +25,7 @@ pub(in crate::commands) fn of_run(config: &TrainConfig, done: u64) -> Vec<String
     let mut found: Vec<String> = whole_iterations(config, done).into_iter().collect();
     found.extend(without_learning(config, done));
     found.extend(without_effect(config));
+    found.extend(super::without_effect::of_policies(config));
     found.extend(best_of_a_sum(config));
     found
 }
@@ -81,6 +82,11 @@ fn without_effect(config: &TrainConfig) -> Vec<String> {
              = 0",
             run.keep_best_checkpoints
         ));
+    }
+    if run.eval_episodes != RunConfig::default().eval_episodes && run.eval_steps == 0 {
+        found.push(
+            "eval_episodes has no effect without evaluations, that is, with eval_steps = 0".into(),
+        );
     }
     let replicas = run.num_envs / config.shards().total;
     for plan in config.policies.iter().filter(|plan| plan.config.norm_return) {
@@ -227,6 +233,9 @@ mod tests {
             "log_replicas has no effect without log_arrays",
         ];
         assert_eq!(said, words);
+        let said = notes("cartpole", &["eval_episodes=3"], 0);
+        assert!(said.len() == 1 && said[0].starts_with("eval_episodes has no effect"), "{said:?}");
+        assert_eq!(notes("cartpole", &["eval_episodes=3", "eval_steps=9"], 0), [""; 0]);
         assert_eq!(notes("cartpole", &["log_replicas=[3]", "log_arrays=[\"x\"]"], 0), [""; 0]);
     }
 

@@ -17,6 +17,7 @@ mod start_clock;
 mod summary;
 mod task;
 mod unfinished;
+mod without_effect;
 
 use super::ranks::{Rank, Ranks, give_up};
 use super::stop::Stop;
