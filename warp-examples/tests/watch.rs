@@ -34,6 +34,7 @@ fn q_leaves_and_the_terminal_is_as_it_was() {
     let (outer, inner) = terminal();
     let before = tcgetattr(&inner).unwrap();
     let mut command = folder.command(&["watch", "run", "--fps", "1", "--random", "pole"]);
+    command.env("TERM", "xterm");
     command.stdin(inner.try_clone().unwrap()).stdout(inner.try_clone().unwrap());
     let mut child = command.spawn().unwrap();
     let (shown, seen) = mpsc::channel();
@@ -66,4 +67,17 @@ fn q_leaves_and_the_terminal_is_as_it_was() {
     let after = tcgetattr(&inner).unwrap();
     assert_eq!(after.local_modes, before.local_modes);
     assert_eq!(format!("{:?}", after.special_codes), format!("{:?}", before.special_codes));
+}
+
+#[test]
+fn a_terminal_that_moves_no_cursor_is_refused() {
+    let folder = Folder::new("watch-dumb");
+    let (_outer, inner) = terminal();
+    let mut command = folder.command(&["watch", "run"]);
+    command.env("TERM", "dumb").stdin(inner.try_clone().unwrap()).stdout(inner);
+    command.stderr(std::process::Stdio::piped());
+    let said = command.spawn().unwrap().wait_with_output().unwrap();
+    let words = String::from_utf8(said.stderr).unwrap();
+    assert_eq!(said.status.code(), Some(2), "{words}");
+    assert!(words.contains("needs a terminal that moves its cursor, which TERM=dumb does not"));
 }

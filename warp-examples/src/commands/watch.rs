@@ -81,8 +81,15 @@ fn show(text: &str) -> std::io::Result<()> {
 /// # Errors
 /// No terminal, a run or checkpoint that can't be opened, or options that do not fit it.
 pub fn execute(args: &WatchArgs, registry: &Registry) -> Result<Outcome> {
+    let instead = "make an animation with warp render RUN -o FILE.gif";
     if !std::io::stdout().is_terminal() {
-        bail!("warp watch needs a terminal; make an animation with warp render RUN -o FILE.gif");
+        bail!("warp watch needs a terminal; {instead}");
+    }
+    // An editor's shell, say, which would show the codes themselves.
+    if std::env::var_os("TERM").is_some_and(|term| term == "dumb") {
+        bail!(
+            "warp watch needs a terminal that moves its cursor, which TERM=dumb does not; {instead}"
+        );
     }
     let depth = match std::env::var("COLORTERM") {
         Ok(value) if value == "truecolor" || value == "24bit" => Depth::True,
