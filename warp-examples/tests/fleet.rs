@@ -278,6 +278,20 @@ fn weights_that_are_lost_or_changed_are_noticed_and_trained_again() {
     folder.done(&["report", "many"]);
 }
 
+/// Runs that differ in name only would be taken for a comparison.
+#[test]
+fn a_key_that_reaches_no_policy_is_not_swept_and_said_where_it_is_set() {
+    let folder = Folder::new("fleet-shadowed");
+    let own = "--set=policy.pole.learning_rate=0.003";
+    let run = [&["train"], &SMALL[..], &["--steps=128", own, "--out=run"]].concat();
+    let said = folder.warp(&[&run[..], &["--sweep=learning_rate=0.1,0.2"]].concat());
+    let words = "has no effect: policy.pole.learning_rate is set, and comes first";
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.stderr.contains(&format!("--sweep learning_rate {words}")), "{said:?}");
+    let said = folder.done(&[&run[..], &["--set=learning_rate=0.1"]].concat());
+    assert!(said.stderr.contains(&format!("--set learning_rate=0.1 {words}")), "{said:?}");
+}
+
 /// As a process leaves it that is killed between the last run's end and its own.
 #[test]
 fn what_a_finished_fleet_lacks_is_made_when_it_is_resumed() {

@@ -59,6 +59,15 @@ pub const RECORD_KEYS: [&str; 11] = [
 /// Keys that decide in which folder a run's own is created.
 pub const FOLDER_KEYS: [&str; 2] = ["basedir", "tag"];
 
+/// Which policies a key at the top level does not reach.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policies<'a> {
+    /// The names of those that have the key of their own, which comes first.
+    pub with_own: Vec<&'a str>,
+    /// How many have not.
+    pub others: usize,
+}
+
 /// A complete and checked configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrainConfig {
@@ -285,6 +294,15 @@ impl TrainConfig {
     /// The keys that a policy sets itself, as they were given.
     pub(crate) fn own_keys(&self, policy: &str) -> Option<&Table> {
         self.own.iter().find(|(name, _)| name == policy).map(|(_, keys)| keys)
+    }
+
+    /// Which policies `key` at the top level does not reach, and how many it does.
+    #[must_use]
+    pub fn policies_with_own(&self, key: &str) -> Policies<'_> {
+        let names = self.policies.iter().map(|plan| plan.name.as_str());
+        let has_own = |name: &&str| self.own_keys(name).is_some_and(|keys| keys.contains_key(key));
+        let (with_own, others): (Vec<_>, Vec<_>) = names.partition(has_own);
+        Policies { with_own, others: others.len() }
     }
 
     /// The keys of policies: those of all algorithms, and those that the ones in use declare.

@@ -14,7 +14,8 @@ mod shown;
 use super::ranks::{Ranks, cause_of, give_up};
 use super::stop::Stop;
 use super::train::args::TrainArgs;
-use super::train::{begin_notes, contradictions, out_folder};
+use super::train::contradictions::without_effect;
+use super::train::{begin_notes, out_folder};
 use super::{Device, say, tell};
 use crate::Outcome;
 use anyhow::{Context, Result, bail};
@@ -114,8 +115,8 @@ fn write(
         let of_settings = settings(&runs);
         let of_settings = of_settings.iter().map(|setting| &runs[setting.start].config);
         let of_settings = of_settings.flat_map(|config| begin_notes::of_run(config, 0));
-        let bases = bases.iter().map(ToString::to_string);
-        begin_notes::tell(bases.chain(contradictions::without_effect(args)).chain(of_settings));
+        let (bases, idle) = (bases.iter().map(ToString::to_string), without_effect(args, first));
+        begin_notes::tell(bases.chain(idle).chain(of_settings));
     }
     begin_notes::tell(fleet.note().map(ToString::to_string));
     let about = FleetSummary {

@@ -2,6 +2,7 @@
 
 use crate::basis::Basis;
 use crate::commands::train::args::TrainArgs;
+use crate::commands::train::contradictions;
 use crate::run_config::resolve_listed;
 use crate::settings;
 use crate::sweep::Sweep;
@@ -73,6 +74,7 @@ pub(super) fn plan(args: &TrainArgs, registry: &Registry) -> Result<(Vec<FleetRu
         sets.extend(setting.iter().map(|(key, value)| format!("{key}={value}")));
         let (config, basis) = settings::configure_with_basis(target, &sets, registry)?;
         bases.push(basis);
+        contradictions::check_swept(&setting, &config)?;
         if config.run.eval_steps > 0 {
             let steps = config.run.eval_steps;
             bail!(

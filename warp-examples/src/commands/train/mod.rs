@@ -167,7 +167,10 @@ impl<'a> OneRank<'a> {
         }
         let based = basis.map(|basis| basis.to_string());
         let of_run = begin_notes::of_run(trainer.config(), trainer.env_steps());
-        let said = based.into_iter().chain(contradictions::without_effect(&args)).chain(of_run);
+        let said = based
+            .into_iter()
+            .chain(contradictions::without_effect(&args, trainer.config()))
+            .chain(of_run);
         begin_notes::tell(said.chain(run.notes().iter().cloned()));
         // A wait that the user should not wonder about.
         if let Some(notice) = device.compile_notice() {
