@@ -290,6 +290,11 @@ fn a_key_that_reaches_no_policy_is_not_swept_and_said_where_it_is_set() {
     assert!(said.stderr.contains(&format!("--sweep learning_rate {words}")), "{said:?}");
     let said = folder.done(&[&run[..], &["--set=learning_rate=0.1"]].concat());
     assert!(said.stderr.contains(&format!("--set learning_rate=0.1 {words}")), "{said:?}");
+    // Nor does a factor do anything that is larger than the number of settings.
+    let few = ["--sweep=gamma=0.9,0.99", "--halving=3"];
+    let run = [&["train"], &SMALL[..], &["--steps=128", "--out=few"], &few].concat();
+    let said = folder.done(&run);
+    assert!(said.stderr.contains("--halving 3 has no effect on 2 settings"), "{said:?}");
 }
 
 /// As a process leaves it that is killed between the last run's end and its own.

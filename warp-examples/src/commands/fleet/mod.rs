@@ -89,7 +89,7 @@ fn write(
         FleetBroadcast::tell_end(world)?;
         return Ok(outcome_of(&Fleet::results(folder)?));
     }
-    let halving = halving(args, first)?;
+    let halving = halving(args, &runs)?;
     let (devices, why) = devices::chosen(devices, args, entry)?;
     let registries = devices::registries(&devices, registry);
     if args.resume.is_none() {
@@ -313,11 +313,12 @@ fn algorithms(runs: &[FleetRun]) -> String {
 }
 
 /// How settings are stopped, if that is asked for or was when the fleet began.
-fn halving(args: &TrainArgs, first: &TrainConfig) -> Result<Option<Halving>> {
+fn halving(args: &TrainArgs, runs: &[FleetRun]) -> Result<Option<Halving>> {
     if let Some(folder) = &args.resume {
         return Ok(Fleet::halving(folder)?);
     }
     let Some(factor) = args.halving else { return Ok(None) };
+    let first = &runs[0].config;
     if let Some(groups) = begin_notes::several_groups(first) {
         bail!(
             "--halving {factor}: settings are compared by their mean return, but {} trains several \
@@ -325,5 +326,11 @@ fn halving(args: &TrainArgs, first: &TrainConfig) -> Result<Option<Halving>> {
             first.run.env_id
         );
     }
-    Ok(Some(Halving::new(factor)?))
+    let (halving, n) = (Halving::new(factor)?, settings(runs).len());
+    if let [_] = halving.rounds(n)[..] {
+        tell(&format!(
+            "--halving {factor} has no effect on {n} settings: one in {factor} continues, so at least {factor} are needed"
+        ));
+    }
+    Ok(Some(halving))
 }
