@@ -123,7 +123,9 @@ impl Emitter<'_> {
         match self.leave.clone() {
             Leave::Function => match value {
                 Some(value) if value.ty != Ty::Unit => self.into(value, &Target::Return),
-                _ => {
+                value => {
+                    // A call without a value does something all the same.
+                    value.map_or(Ok(()), |value| self.into(value, &Target::Discard))?;
                     self.line("return;");
                     Ok(())
                 }

@@ -89,6 +89,16 @@ const CASES: &[&str] = &[
     for k in (0..200_u8).step_by(stride) { stride = 1; hash = mixed(hash, k as u32); }
     for k in (stride..9).step_by({ stride += 2; stride }) { hash = mixed(hash, k as u32); }
     hash",
+    // What `return` hands back may have no value, but does something.
+    "let mut x = [u, v];
+    touched(&mut x, i & 7);
+    let mut up = |n: i32| {
+        if n > 0 { return x[0] ^= 9; }
+        x[1] = x[1].wrapping_add(1);
+    };
+    up(i);
+    up(j);
+    mixed(x[0], x[1])",
     // Names that the generated code or C's library has.
     "let (env, fabsf, warp_min, __half) = (i, a.abs(), v, 0.5_f32);
     let (floorf, warp_clamp) = (fabsf.floor(), u.clamp(3, 900).min(warp_min));
@@ -119,6 +129,18 @@ const EMPTY: [i32; 2] = [0; 2];
 const LEN: usize = HALVES.len() * 2;
 const BITS: u32 = (1 << 31 >> 3) as u32 ^ u32::MAX;
 const RATIO: f32 = CLOSE / 3.0 - 2.0 * CLOSE;
+fn touched(x: &mut [u32; 2], n: i32) {
+    match n {
+        0 => return { bumped(&mut x[0]); },
+        1 | 2 => return x[1] ^= 5,
+        _ => {}
+    }
+    for k in 0..n {
+        if k == 4 { return turned(x); }
+        x[0] ^= k as u32;
+    }
+}
+fn turned(x: &mut [u32; 2]) { (x[0], x[1]) = (x[1], x[0] ^ 3); }
 fn random(x: f32) -> f32 { tame(x) * 0.5 }
 fn rand(x: i32) -> i32 { x & 0xff }
 fn exit(code: i32) -> i32 { code & 0xf0f }
