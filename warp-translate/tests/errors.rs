@@ -101,6 +101,11 @@ const CATALOGUE: &[(usize, &str, &str)] = &[
         "struct V { x: f32 }\nimpl V { const N: i32 = 3; }\nfn f(x: f32) {\n    let a = V::N;\n}",
     ),
     (3, "statics are not supported", "static N: i32 = 3;\nfn f() {\n    let a = N;\n}"),
+    (
+        3,
+        "`move` is not supported",
+        "fn f(x: i32) -> i32 {\n    let mut y = x;\n    let g = move || y;\n    y = 3;\n    g() + y\n}",
+    ),
     (2, "gets a name", "fn f(x: i32) -> i32 {\n    (|| 3)()\n}"),
 ];
 

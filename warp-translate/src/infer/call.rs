@@ -138,6 +138,12 @@ impl Infer<'_> {
 
     /// A closure with a name.
     pub(super) fn let_closure(&mut self, closure: &syn::ExprClosure, span: Span) -> Result<Expr> {
+        if closure.capture.is_some() {
+            // In C++ a closure sees the variables themselves, which may have changed since.
+            let sentence = "`move` is not supported: it keeps copies of variables; leave it out, and copy \
+                what changes by `let` before";
+            return fault(span, sentence);
+        }
         let params: Vec<Ty> = closure.inputs.iter().map(|_| self.any()).collect();
         let made = self.closure(closure, &params)?;
         let output = made.body.ty.clone();
