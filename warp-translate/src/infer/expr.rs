@@ -2,7 +2,7 @@
 
 use crate::diagnostic::{Result, Span, fault};
 use crate::infer::{Bound, Infer};
-use crate::ir::{Block, Builtin, Expr, For, Form, Kind};
+use crate::ir::{Block, Builtin, Expr, For, Form, Kind, Unary};
 use crate::modules::Found;
 use crate::types::{Kind as VarKind, Ty};
 use std::collections::HashMap;
@@ -91,33 +91,41 @@ impl Infer<'_> {
     }
 
     fn literal(&mut self, literal: &syn::Lit, span: Span) -> Result<Expr> {
-        let suffixed = |suffix: &str| match super::primitive(suffix) {
-            Some(ty) => Ok(Some(ty)),
-            None if suffix.is_empty() => Ok(None),
-            None => fault(span, format!("`{suffix}` is not supported in a body")),
-        };
         let (kind, ty) = match literal {
             syn::Lit::Bool(value) => (Kind::Bool(value.value), Ty::Bool),
             syn::Lit::Byte(value) => (Kind::Int(value.value().into(), false), Ty::U8),
             syn::Lit::Float(value) => {
-                suffixed(value.suffix())?;
+                suffixed(value.suffix(), span)?;
                 let ty = self.types.fresh(VarKind::Float);
                 (Kind::Float(value.base10_digits().to_string()), ty)
             }
-            syn::Lit::Int(value) => {
-                let ty = suffixed(value.suffix())?.unwrap_or_else(|| self.int());
-                if ty == Ty::F32 {
-                    (Kind::Float(value.base10_digits().to_string()), ty)
-                } else {
-                    let Ok(number) = value.base10_parse::<u128>() else {
-                        return fault(span, "this number is too large");
-                    };
-                    (Kind::Int(number, value.token().to_string().starts_with("0x")), ty)
-                }
-            }
+            syn::Lit::Int(value) => return self.whole_number(value, span),
             _ => return fault(span, "a body has numbers and booleans, no text"),
         };
         Ok(Expr { kind, ty, span })
+    }
+
+    fn whole_number(&mut self, literal: &syn::LitInt, span: Span) -> Result<Expr> {
+        let ty = suffixed(literal.suffix(), span)?.unwrap_or_else(|| self.int());
+        let digits = literal.base10_digits();
+        if ty == Ty::F32 {
+            return Ok(Expr { kind: Kind::Float(digits.to_string()), ty, span });
+        }
+        // In a pattern the sign is a part of the literal.
+        let (digits, negative) = match digits.strip_prefix('-') {
+            Some(digits) => (digits, true),
+            None => (digits, false),
+        };
+        let Ok(number) = digits.parse::<u128>() else {
+            return fault(span, "this number is too large");
+        };
+        let hex = literal.token().to_string().trim_start_matches('-').starts_with("0x");
+        let number = Expr { kind: Kind::Int(number, hex), ty, span };
+        if !negative {
+            return Ok(number);
+        }
+        let ty = number.ty.clone();
+        Ok(Expr { kind: Kind::Unary(Unary::Minus, Box::new(number)), ty, span })
     }
 
     fn path(&mut self, path: &syn::Path, span: Span) -> Result<Expr> {
@@ -401,5 +409,14 @@ impl Infer<'_> {
             ),
             None => Ok(()),
         }
+    }
+}
+
+/// The type that a literal's suffix names, if it has one.
+fn suffixed(suffix: &str, span: Span) -> Result<Option<Ty>> {
+    match super::primitive(suffix) {
+        Some(ty) => Ok(Some(ty)),
+        None if suffix.is_empty() => Ok(None),
+        None => fault(span, format!("`{suffix}` is not supported in a body")),
     }
 }

@@ -99,6 +99,11 @@ const CASES: &[&str] = &[
     up(i);
     up(j);
     mixed(x[0], x[1])",
+    // Patterns below zero.
+    "let kind = match i { -1 => 5, -0x64..=-2 => 6, i32::MIN => 7, 0.. => 8, _ => 9 };
+    let wide = match i64::from(j) { -100_i64 => 1, 100 => 2, -2147483648 => 3, _ => 4 };
+    let real = match a { -7.25 => 1, -1.0..=0.0 => 2, 0.5.. => 3, _ => 4 };
+    kind << 8 ^ wide << 4 ^ real",
     // Names that the generated code or C's library has.
     "let (env, fabsf, warp_min, __half) = (i, a.abs(), v, 0.5_f32);
     let (floorf, warp_clamp) = (fabsf.floor(), u.clamp(3, 900).min(warp_min));
