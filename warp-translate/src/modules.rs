@@ -181,7 +181,12 @@ impl Modules {
                 block: Box::new(function.block.clone()),
             }));
             self.items.push(Item { name: format!("{of}_{name}"), module: id, span, docs, what });
-            self.modules[id].methods.insert((of.clone(), name), self.items.len() - 1);
+            let (method, methods) = (self.items.len() - 1, &mut self.modules[id].methods);
+            // As in Rust, a type's own method comes before that of a trait.
+            match item.trait_ {
+                Some(_) => drop(methods.entry((of.clone(), name)).or_insert(method)),
+                None => drop(methods.insert((of.clone(), name), method)),
+            }
         }
     }
 

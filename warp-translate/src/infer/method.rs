@@ -17,6 +17,11 @@ impl Infer<'_> {
         let behind = self.types.shallow(ty.behind());
         let found = match &behind {
             Ty::F32 => builtin::float_method(&name),
+            Ty::Struct(item) | Ty::Enum(item)
+                if name != "clone" || self.method_of(*item, &name).is_some() =>
+            {
+                return self.own_method(call, receiver, *item, span);
+            }
             Ty::Bool | Ty::Unit | Ty::Tuple(_) | Ty::Enum(_) | Ty::Struct(_) if name == "clone" => {
                 return Ok(self.value(receiver));
             }
@@ -27,9 +32,6 @@ impl Infer<'_> {
             Ty::Slice(element, _) | Ty::Array(element, _) => {
                 let element = (**element).clone();
                 return self.slice_method(call, receiver, &element, span);
-            }
-            Ty::Struct(item) | Ty::Enum(item) => {
-                return self.own_method(call, receiver, *item, span);
             }
             Ty::Var(_) => {
                 return fault(

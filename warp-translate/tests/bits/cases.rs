@@ -104,6 +104,10 @@ const CASES: &[&str] = &[
     let wide = match i64::from(j) { -100_i64 => 1, 100 => 2, -2147483648 => 3, _ => 4 };
     let real = match a { -7.25 => 1, -1.0..=0.0 => 2, 0.5.. => 3, _ => 4 };
     kind << 8 ^ wide << 4 ^ real",
+    // A type's own methods before those of traits, and a `clone` that is written.
+    "let pair = Pair { left: u, right: v };
+    let turned = pair.clone();
+    mixed(pair.first() ^ pair.second(), turned.left ^ Pair::first(&turned))",
     // Names that the generated code or C's library has.
     "let (env, fabsf, warp_min, __half) = (i, a.abs(), v, 0.5_f32);
     let (floorf, warp_clamp) = (fabsf.floor(), u.clamp(3, 900).min(warp_min));
@@ -146,6 +150,11 @@ fn touched(x: &mut [u32; 2], n: i32) {
     }
 }
 fn turned(x: &mut [u32; 2]) { (x[0], x[1]) = (x[1], x[0] ^ 3); }
+struct Pair { left: u32, right: u32 }
+trait Sided { fn first(&self) -> u32; fn second(&self) -> u32; }
+impl Pair { fn first(&self) -> u32 { self.left } }
+impl Sided for Pair { fn first(&self) -> u32 { 77 } fn second(&self) -> u32 { self.right } }
+impl Clone for Pair { fn clone(&self) -> Pair { Pair { left: self.right, right: self.left } } }
 fn random(x: f32) -> f32 { tame(x) * 0.5 }
 fn rand(x: i32) -> i32 { x & 0xff }
 fn exit(code: i32) -> i32 { code & 0xf0f }
