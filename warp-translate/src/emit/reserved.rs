@@ -1,12 +1,14 @@
 //! Names that a text cannot use, since C++, its library or the generated code has them.
 
-/// Words that C++ and CUDA keep for themselves and Rust does not, and macros.
+/// Words that C++ and CUDA keep for themselves, which in Rust are names, if need be behind `r#`, and macros.
 const KEPT: &str = "\
-    alignas alignof and and_eq asm auto bitand bitor case catch char class compl constexpr \
-    decltype default delete double explicit export float friend goto inline int long mutable \
-    namespace new noexcept not not_eq nullptr operator or or_eq private protected public \
-    register short signed sizeof switch template this throw typedef typeid typename unsigned \
-    using void volatile xor xor_eq threadIdx blockIdx blockDim gridDim warpSize min max abs \
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t \
+    class compl const const_cast constexpr continue decltype default delete do double \
+    dynamic_cast else enum explicit export extern false float for friend goto if inline int long \
+    mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public \
+    register reinterpret_cast return short signed sizeof static static_assert static_cast struct \
+    switch template this thread_local throw true try typedef typeid typename union unsigned using \
+    virtual void volatile wchar_t while xor xor_eq threadIdx blockIdx blockDim gridDim warpSize min max abs \
     assert NULL EOF errno stdin stdout stderr signbit isnan isinf isfinite linux unix BUFSIZ \
     CHAR_BIT EXIT_FAILURE EXIT_SUCCESS FLT_EPSILON FLT_MAX FLT_MIN HUGE_VAL INFINITY INT_MAX \
     INT_MIN LONG_MAX LONG_MIN M_E M_PI NAN RAND_MAX UINT_MAX";
@@ -43,10 +45,17 @@ fn framework(name: &str) -> bool {
     ["__", "warp_", "Warp", "WARP_"].iter().any(|start| name.starts_with(start))
 }
 
-/// A Rust name as C takes it.
+/// A Rust name as C takes it: letters that are not ASCII, which NVRTC refuses, become their numbers.
 pub(crate) fn c_name(name: &str) -> String {
     let name = name.strip_prefix("r#").unwrap_or(name);
-    if within(KEPT, name) { format!("{name}_") } else { name.to_string() }
+    if within(KEPT, name) {
+        return format!("{name}_");
+    }
+    let letter = |c: char| match c.is_ascii() {
+        true => c.to_string(),
+        false => format!("u{:x}", u32::from(c)),
+    };
+    name.chars().map(letter).collect()
 }
 
 /// The same, of a variable.
@@ -74,7 +83,8 @@ mod tests {
 
     #[test]
     fn names_of_others_get_an_underscore() {
-        assert_eq!([c_name("int"), c_name("rand"), c_name("r#try")], ["int_", "rand", "try"]);
+        assert_eq!([c_name("int"), c_name("rand"), c_name("union")], ["int_", "rand", "union_"]);
+        assert_eq!([c_name("r#try"), c_name("r#type"), c_name("Δθ")], ["try_", "type", "u394u3b8"]);
         assert_eq!(
             [local_name("fabsf"), local_name("warp_min"), local_name("rand")].join(" "),
             "fabsf_ warp_min_ rand"

@@ -114,7 +114,8 @@ const CASES: &[&str] = &[
     const INFINITY: f32 = 3.5;
     let a = tame(a) + random(floorf);
     let x = floor(tame(b)) + rand(env) as f32 + tame(INFINITY + a) + __half;
-    bits(x) ^ warp_clamp ^ div(i, 7) as u32 ^ exit(j) as u32 ^ clock() ^ bits(pow(0.5, __half))",
+    let (union, r#try, θ) = (i, j, v);
+    union as u32 ^ r#try as u32 ^ θ.rotate_left(3) ^ bits(x) ^ warp_clamp ^ div(i, 7) as u32 ^ exit(j) as u32 ^ clock() ^ bits(pow(0.5, __half))",
     // Constants of any value.
     "let x = math::max(WORST, math::min(a, 7.5)) + HALVES[(u % 3) as usize] * RATIO;
     let last = if NONE == a || NONE.is_nan() { EMPTY[(v & 1) as usize] } else { 9 };
