@@ -62,15 +62,18 @@ pub(crate) fn body(
     name: &str,
     span: Span,
 ) -> Result<ItemId> {
-    let method = of.items.iter().find_map(|part| match part {
+    let mut methods = of.items.iter().filter_map(|part| match part {
         syn::ImplItem::Fn(function) if function.sig.ident == name => Some(function),
         _ => None,
     });
-    let Some(method) = method else {
+    let Some(method) = methods.next() else {
         return fault(span, format!("`impl Env` has no method `{name}`"));
     };
     let at = method.span();
     let at = span_of(modules.modules[module].file, at.start(), at.end());
+    if methods.next().is_some() {
+        return fault(at, crate::conditional::SENTENCE);
+    }
     if let Some(item) = delegate(modules, module, &method.block, at)?
         && passes_itself(modules, world, item, &method.block)?
     {

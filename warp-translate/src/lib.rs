@@ -10,6 +10,7 @@
 //! [`warp_core::kernel`]: https://docs.rs/warp-core/latest/warp_core/kernel
 
 mod builtin;
+mod conditional;
 mod declarations;
 mod declared;
 mod diagnostic;

@@ -1,5 +1,6 @@
 //! Modules and what they declare; files are found and read as names are followed.
 
+use crate::conditional::{SENTENCE, attributes, has_conditional_parts, is_conditional};
 use crate::declared::{Declared, declared_in, docs_of};
 use crate::diagnostic::{Result, Span, fault};
 use crate::source::{Source, span_of};
@@ -115,12 +116,16 @@ impl Modules {
                 continue;
             }
             let span = self.span(id, item);
+            let conditional = is_conditional(attributes(item));
             match item {
                 syn::Item::Use(item) => self.uses(id, &mut Vec::new(), &item.tree, span),
                 syn::Item::Mod(item) => self.child(id, item, span)?,
                 syn::Item::Impl(item) => self.methods(id, item),
                 other => {
+                    let parts = has_conditional_parts(other);
                     for (name, docs, what) in declared_in(other, self.modules[id].file)? {
+                        let twice = conditional && self.modules[id].items.contains_key(&name);
+                        let what = if parts || twice { Declared::Refused(SENTENCE) } else { what };
                         self.add(id, name, (span, docs), what);
                     }
                 }
@@ -174,12 +179,15 @@ impl Modules {
             let span = self.span(id, function);
             let name = function.sig.ident.to_string();
             let docs = docs_of(&function.attrs);
+            let twice = is_conditional(&[&item.attrs[..], &function.attrs[..]].concat())
+                && self.modules[id].methods.contains_key(&(of.clone(), name.clone()));
             let what = Declared::Fn(Box::new(syn::ItemFn {
                 attrs: function.attrs.clone(),
                 vis: function.vis.clone(),
                 sig: function.sig.clone(),
                 block: Box::new(function.block.clone()),
             }));
+            let what = if twice { Declared::Refused(SENTENCE) } else { what };
             self.items.push(Item { name: format!("{of}_{name}"), module: id, span, docs, what });
             let (method, methods) = (self.items.len() - 1, &mut self.modules[id].methods);
             // As in Rust, a type's own method comes before that of a trait.
@@ -192,7 +200,10 @@ impl Modules {
 
     fn uses(&mut self, id: ModuleId, path: &mut Vec<String>, tree: &syn::UseTree, span: Span) {
         let mut keep = |name: String, path: Vec<String>| {
-            self.modules[id].uses.insert(name, (path, span));
+            let before = self.modules[id].uses.insert(name.clone(), (path.clone(), span));
+            if before.is_some_and(|(other, _)| other != path) {
+                self.add(id, name, (span, Vec::new()), Declared::Refused(SENTENCE));
+            }
         };
         match tree {
             syn::UseTree::Path(part) => {
@@ -346,15 +357,7 @@ fn last(path: &syn::Path) -> String {
 }
 
 fn is_test(item: &syn::Item) -> bool {
-    let attributes = match item {
-        syn::Item::Mod(item) => &item.attrs,
-        syn::Item::Fn(item) => &item.attrs,
-        syn::Item::Use(item) => &item.attrs,
-        syn::Item::Const(item) => &item.attrs,
-        syn::Item::Impl(item) => &item.attrs,
-        _ => return false,
-    };
-    attributes.iter().any(|attribute| match &attribute.meta {
+    attributes(item).iter().any(|attribute| match &attribute.meta {
         syn::Meta::List(list) if list.path.is_ident("cfg") => {
             let what = list.tokens.to_string();
             what == "test" || what == "not (warp_translate)"

@@ -101,6 +101,31 @@ const CATALOGUE: &[(usize, &str, &str)] = &[
         "struct V { x: f32 }\nimpl V { const N: i32 = 3; }\nfn f(x: f32) {\n    let a = V::N;\n}",
     ),
     (3, "statics are not supported", "static N: i32 = 3;\nfn f() {\n    let a = N;\n}"),
+    (2, "same in all builds", "fn f(x: i32) -> i32 {\n    #[cfg(test)] return 3;\n    x\n}"),
+    (
+        5,
+        "same in all builds",
+        "#[cfg(a)] const N: i32 = 1;\n#[cfg(not(a))] const N: i32 = 2;\nfn f(x: i32) -> i32 {\n\
+         #[allow(unused)]\n    let a = N;\n    a\n}",
+    ),
+    (
+        3,
+        "same in all builds",
+        "#[cfg(a)] fn g() {}\n#[cfg(not(a))] fn g() {}\nfn f(x: i32) { g(); }",
+    ),
+    (
+        4,
+        "same in all builds",
+        "struct V { x: f32 }\nimpl V { #[cfg(a)] fn g(&self) {}\n#[cfg(not(a))] fn g(&self) {} }\n\
+         fn f(v: V) { v.g(); }",
+    ),
+    (2, "same in all builds", "struct V { #[cfg(a)] y: f32, x: f32 }\nfn f(v: V) {}"),
+    (
+        5,
+        "same in all builds",
+        "mod a { pub fn g() {} }\nmod b { pub fn g() {} }\n#[cfg(a)] use a::g;\n\
+         #[cfg(not(a))] use b::g;\nfn f(x: i32) { g(); }",
+    ),
     (
         3,
         "`move` is not supported",

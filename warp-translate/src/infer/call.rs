@@ -99,6 +99,9 @@ impl Infer<'_> {
         given: &Args,
         span: Span,
     ) -> Result<Expr> {
+        if let Declared::Refused(sentence) = self.modules.items[item].what {
+            return fault(span, sentence);
+        }
         let item = crate::twin::meant(self.modules, self.world, item)?;
         let signature = super::signature_of(self.modules, self.world, item)?;
         let n = given.len() + usize::from(receiver.is_some());

@@ -1,6 +1,7 @@
 //! Calls of methods.
 
 use crate::builtin;
+use crate::declared::Declared;
 use crate::diagnostic::{Result, Span, fault};
 use crate::infer::Infer;
 use crate::ir::{Builtin, Expr, Form, Kind};
@@ -139,6 +140,9 @@ impl Infer<'_> {
                 format!("`{}` has no method `{name}`", self.modules.items[item].name),
             );
         };
+        if let Declared::Refused(sentence) = self.modules.items[method].what {
+            return fault(span, sentence);
+        }
         let signature = super::signature_of(self.modules, self.world, method)?;
         let by_value = !matches!(signature.params.first(), Some(Ty::Ref(..)));
         let receiver = match self.types.shallow(&receiver.ty) {

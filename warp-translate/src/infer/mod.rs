@@ -108,6 +108,10 @@ pub(crate) fn function(modules: &mut Modules, world: &World, item: ItemId) -> Re
         let body = crate::ir::Block { stmts: Vec::new(), tail: None, span };
         return infer.finish(params, signature.output, body);
     }
+    if let Some(found) = crate::conditional::in_function(&function) {
+        let file = infer.modules.modules[module].file;
+        return fault(span_of(file, found.start(), found.end()), crate::conditional::SENTENCE);
+    }
     let body = infer.block(&function.block)?;
     let value = body.tail.as_ref().map_or(Ty::Unit, |tail| tail.ty.clone());
     let output = signature.output;
