@@ -35,6 +35,8 @@ pub(crate) struct Module {
     /// `mod name;`, not yet read.
     declared: HashMap<String, Span>,
     parent: Option<ModuleId>,
+    /// Of a block of a function, which declares constants: what is around it.
+    outer: Option<ModuleId>,
     /// Where `mod name;` is looked for.
     folder: PathBuf,
 }
@@ -57,14 +59,26 @@ pub(crate) enum Found {
     Outside(Vec<String>),
 }
 
-impl Module {
-    /// Whether a `use` ends in `*`.
-    pub(crate) fn has_globs(&self) -> bool {
-        !self.globs.is_empty()
-    }
-}
-
 impl Modules {
+    /// Whether a `use` of a module ends in `*`.
+    pub(crate) fn has_globs(&self, id: ModuleId) -> bool {
+        let of = &self.modules[id];
+        !of.globs.is_empty() || of.outer.is_some_and(|outer| self.has_globs(outer))
+    }
+
+    /// A block of a function as a module that declares its constants; all other names are those of `outer`.
+    pub(crate) fn block(&mut self, outer: ModuleId, constants: &[&syn::ItemConst]) -> ModuleId {
+        let (name, file) = (self.modules[outer].name.clone(), self.modules[outer].file);
+        self.modules.push(Module { name, file, outer: Some(outer), ..Module::default() });
+        let id = self.modules.len() - 1;
+        for constant in constants {
+            let at = (self.span(id, constant), docs_of(&constant.attrs));
+            let what = Declared::Const(Box::new((*constant).clone()));
+            self.add(id, constant.ident.to_string(), at, what);
+        }
+        id
+    }
+
     /// The module of a file, which is read the first time.
     pub(crate) fn file(&mut self, path: &Path) -> Result<ModuleId> {
         if let Some(module) = self.by_path.get(path) {
@@ -255,6 +269,12 @@ impl Modules {
         let Some((first, rest)) = path.split_first() else {
             return Ok(Found::Module(from));
         };
+        if let Some(outer) = self.modules[from].outer {
+            return match self.modules[from].items.get(first) {
+                Some(item) => self.ended(Found::Item(*item), path, span),
+                None => self.follow(outer, path, span, depth + 1),
+            };
+        }
         match first.as_str() {
             "self" => return self.follow(from, rest, span, depth + 1),
             "super" => {

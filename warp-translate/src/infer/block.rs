@@ -1,10 +1,8 @@
 //! Blocks and their statements.
 
-use crate::declared::Declared;
 use crate::diagnostic::{Result, fault};
 use crate::infer::{Bound, Infer};
 use crate::ir::{Block, Expr, Kind, Stmt, StmtKind};
-use crate::modules::Item;
 use crate::types::Ty;
 use std::collections::HashMap;
 
@@ -12,7 +10,10 @@ impl Infer<'_> {
     /// A block in a scope of its own.
     pub(super) fn block(&mut self, block: &syn::Block) -> Result<Block> {
         self.scopes.push(HashMap::new());
+        let outer = self.module;
+        self.constants(block);
         let result = self.statements(block);
+        self.module = outer;
         self.scopes.pop();
         result
     }
@@ -29,10 +30,7 @@ impl Infer<'_> {
                     continue;
                 }
                 syn::Stmt::Expr(expr, _) => StmtKind::Expr(self.expr(expr)?),
-                syn::Stmt::Item(syn::Item::Const(item)) => {
-                    self.constant(item);
-                    StmtKind::Const
-                }
+                syn::Stmt::Item(syn::Item::Const(_)) => StmtKind::Const,
                 syn::Stmt::Item(_) => {
                     return fault(
                         at,
@@ -92,20 +90,20 @@ impl Infer<'_> {
         }
     }
 
-    /// A constant of a function.
-    fn constant(&mut self, item: &syn::ItemConst) {
-        let name = item.ident.to_string();
-        let span = self.span(item);
-        self.modules.items.push(Item {
-            name: name.clone(),
-            module: self.module,
-            span,
-            docs: crate::declared::docs_of(&item.attrs),
-            what: Declared::Const(Box::new(item.clone())),
-        });
-        let id = self.modules.items.len() - 1;
+    /// Declares the constants of a block, which all of it sees, also what stands before them.
+    fn constants(&mut self, block: &syn::Block) {
+        let constant = |stmt| match stmt {
+            &syn::Stmt::Item(syn::Item::Const(ref item)) => Some(item),
+            _ => None,
+        };
+        let constants: Vec<&syn::ItemConst> = block.stmts.iter().filter_map(constant).collect();
+        if constants.is_empty() {
+            return;
+        }
+        self.module = self.modules.block(self.module, &constants);
+        let items = &self.modules.modules[self.module].items;
         if let Some(scope) = self.scopes.last_mut() {
-            scope.insert(name, Bound::Item(id));
+            scope.extend(items.iter().map(|(name, item)| (name.clone(), Bound::Item(*item))));
         }
     }
 

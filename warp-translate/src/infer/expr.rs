@@ -76,15 +76,7 @@ impl Infer<'_> {
     /// A constant size.
     pub(super) fn evaluate(&mut self, expr: &syn::Expr) -> Result<i128> {
         let span = self.span(expr);
-        let mut expr = expr.clone();
-        if let syn::Expr::Path(path) = &expr
-            && let Some(name) = path.path.get_ident()
-            && let Some(Bound::Item(item)) = self.lookup(&name.to_string())
-            && let crate::declared::Declared::Const(constant) = &self.modules.items[item].what
-        {
-            expr = (*constant.expr).clone();
-        }
-        match super::evaluate(self.modules, self.module, &expr)? {
+        match super::evaluate(self.modules, self.module, expr)? {
             n if (0..=1 << 20).contains(&n) => Ok(n),
             n => fault(span, format!("{n} is not a valid size of an array")),
         }

@@ -32,7 +32,7 @@ impl Infer<'_> {
         if let Some(name) = path.strip_prefix("Self::") {
             return associated(name);
         }
-        if !path.contains("::") && self.modules.modules[self.module].has_globs() {
+        if !path.contains("::") && self.modules.has_globs(self.module) {
             return format!(
                 "`{path}` is not known to a body; name it in the `use`, since `*` is not followed \
                  out of the crate"

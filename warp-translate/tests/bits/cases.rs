@@ -108,6 +108,20 @@ const CASES: &[&str] = &[
     "let pair = Pair { left: u, right: v };
     let turned = pair.clone();
     mixed(pair.first() ^ pair.second(), turned.left ^ Pair::first(&turned))",
+    // Constants of a block are made of each other, before those of the file and before their own lines.
+    "let early = CUBE + SIDE as u32;
+    const SIDE: usize = 3;
+    const CUBE: u32 = (SIDE * SIDE * SIDE) as u32;
+    let mut cells = [u; SIDE + 1];
+    cells[SIDE] = v;
+    let inner = {
+        const SIDE: usize = 5;
+        const ROW: [i32; SIDE - 1] = [SIDE as i32, 7, LEAST, i32::MAX];
+        let mut sum = 0;
+        for k in SIDE - 4..SIDE - 1 { sum ^= ROW[k]; }
+        sum ^ ROW.len() as i32
+    };
+    mixed(early ^ cells[3], cells.len() as u32) ^ (inner as u32) ^ SIDE as u32",
     // Names that the generated code or C's library has.
     "let (env, fabsf, warp_min, __half) = (i, a.abs(), v, 0.5_f32);
     let (floorf, warp_clamp) = (fabsf.floor(), u.clamp(3, 900).min(warp_min));
@@ -136,6 +150,7 @@ const CLOSE: f32 = 1.00000017881393432617187499;
 const TINY: f32 = 1.0e-45;
 const HALVES: [f32; 3] = [0.5; 3];
 const EMPTY: [i32; 2] = [0; 2];
+const SIDE: usize = 2;
 const LEN: usize = HALVES.len() * 2;
 const BITS: u32 = (1 << 31 >> 3) as u32 ^ u32::MAX;
 const RATIO: f32 = CLOSE / 3.0 - 2.0 * CLOSE;
