@@ -107,7 +107,7 @@ impl Program<'_> {
     fn enumeration(&mut self, item: ItemId) -> Result<(String, Vec<ItemId>)> {
         let name = self.globals.item(self.modules, item);
         let of = &self.modules.items[item];
-        let (module, docs) = (of.module, comments(&of.docs));
+        let (module, span, docs) = (of.module, of.span, comments(&of.docs));
         let Declared::Enum(variants) = &of.what else {
             return fault(of.span, "this is not an enum");
         };
@@ -118,6 +118,13 @@ impl Program<'_> {
         for variant in variants {
             if let Some(value) = &variant.value {
                 next = crate::infer::evaluate(self.modules, module, value)?;
+            }
+            if i32::try_from(next).is_err() {
+                let sentence = format!(
+                    "variant `{}` is {next}, which does not fit in i32",
+                    variant.name
+                );
+                return fault(span, sentence);
             }
             lines.extend(comments(&variant.docs).iter().map(|line| format!("    {line}")));
             lines.push(format!("    {} = {next},", c_name(&variant.name)));

@@ -101,6 +101,8 @@ const CATALOGUE: &[(usize, &str, &str)] = &[
         "struct V { x: f32 }\nimpl V { const N: i32 = 3; }\nfn f(x: f32) {\n    let a = V::N;\n}",
     ),
     (3, "statics are not supported", "static N: i32 = 3;\nfn f() {\n    let a = N;\n}"),
+    (2, "unnamed fields", "struct V(f32);\nfn f(x: f32) { let v = V(x); }"),
+    (1, "3000000000, which does not fit", "#[repr(u32)] enum K { A = 3_000_000_000 }\nfn f(k: K) {}"),
     (2, "same in all builds", "fn f(x: i32) -> i32 {\n    #[cfg(test)] return 3;\n    x\n}"),
     (
         5,

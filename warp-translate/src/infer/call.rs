@@ -41,6 +41,7 @@ impl Infer<'_> {
                         None => fault(span, format!("there is no `{}`", names.join("::"))),
                     }
                 }
+                Declared::Struct(_) => fault(span, super::pattern::UNNAMED),
                 _ => fault(span, format!("`{}` is not a function", names.join("::"))),
             },
             Found::Outside(path) => self.outside_call(&path, call, span),

@@ -161,12 +161,13 @@ impl Infer<'_> {
     }
 }
 
+/// What is in the place of unnamed fields.
+pub(super) const UNNAMED: &str =
+    "variants and structs with unnamed fields are not supported; use a struct with named fields";
+
 /// Why a pattern with unnamed fields is no good.
 fn unnamed(of: &syn::PatTupleStruct) -> String {
     let name = of.path.segments.last().map(|segment| segment.ident.to_string());
     let optional = name.and_then(|name| super::unsupported::optional(&name));
-    optional.unwrap_or_else(|| {
-        "variants and structs with unnamed fields are not supported; use a struct with named fields"
-            .into()
-    })
+    optional.unwrap_or_else(|| UNNAMED.into())
 }
