@@ -120,10 +120,8 @@ impl Program<'_> {
                 next = crate::infer::evaluate(self.modules, module, value)?;
             }
             if i32::try_from(next).is_err() {
-                let sentence = format!(
-                    "variant `{}` is {next}, which does not fit in i32",
-                    variant.name
-                );
+                let sentence =
+                    format!("variant `{}` is {next}, which does not fit in i32", variant.name);
                 return fault(span, sentence);
             }
             lines.extend(comments(&variant.docs).iter().map(|line| format!("    {line}")));

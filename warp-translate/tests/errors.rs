@@ -102,7 +102,11 @@ const CATALOGUE: &[(usize, &str, &str)] = &[
     ),
     (3, "statics are not supported", "static N: i32 = 3;\nfn f() {\n    let a = N;\n}"),
     (2, "unnamed fields", "struct V(f32);\nfn f(x: f32) { let v = V(x); }"),
-    (1, "3000000000, which does not fit", "#[repr(u32)] enum K { A = 3_000_000_000 }\nfn f(k: K) {}"),
+    (
+        1,
+        "3000000000, which does not fit",
+        "#[repr(u32)] enum K { A = 3_000_000_000 }\nfn f(k: K) {}",
+    ),
     (2, "same in all builds", "fn f(x: i32) -> i32 {\n    #[cfg(test)] return 3;\n    x\n}"),
     (
         5,
@@ -280,4 +284,11 @@ fn an_environment_says_what_a_body_cannot_see() {
     let made = translate(&file).unwrap();
     assert!(made.text.contains("state.x += env.params.g;"), "{}", made.text);
     assert_eq!(made.included, None);
+    // The state as the contract calls it.
+    let viewed = text.replace("self.limit as f32", "2.0").replace("state.y", "state.x");
+    let viewed = viewed
+        .replace(": &mut S,", ": &mut View<'_, Self>,")
+        .replace(": &S,", ": &View<'_, Self>,");
+    std::fs::write(&file, viewed).unwrap();
+    assert_eq!(translate(&file).unwrap().text, made.text);
 }

@@ -133,6 +133,8 @@ fn named_type(
         "Actions" => Ok(Ty::Actions),
         "StepOut" => Ok(Ty::StepOut),
         "Observation" => Ok(Ty::Observation),
+        // `View<'_, Self>`, as the contract calls the state.
+        "View" if world.state.is_some() => Ok(Ty::State),
         "Vec" | "Box" => {
             let syn::PathArguments::AngleBracketed(of) = &path.segments[names.len() - 1].arguments
             else {
