@@ -1,7 +1,8 @@
 //! From `impl Env` to the functions that are its bodies.
 
-use crate::declared::{Declared, FieldType};
+use crate::declared::{Declared, FieldOf, FieldType};
 use crate::diagnostic::{Result, Span, fault};
+use crate::emit::is_name;
 use crate::infer::{World, signature_of};
 use crate::modules::{Found, Item, ModuleId, Modules};
 use crate::source::span_of;
@@ -34,7 +35,31 @@ pub(crate) fn types(
         let (ty, home) = (ty.clone(), modules.items[itself].module);
         world.tables = named(modules, home, &ty, span)?;
     }
+    for item in [world.state, world.params, world.tables].into_iter().flatten() {
+        names_are_free(&modules.items[item])?;
+    }
     Ok(world)
+}
+
+/// The framework declares these fields and dimensions in C under the names that they have in Rust.
+fn names_are_free(of: &Item) -> Result<()> {
+    let (Declared::State(fields) | Declared::Params(fields) | Declared::Struct(fields)) = &of.what
+    else {
+        return Ok(());
+    };
+    let dims = |field: &FieldOf| match &field.ty {
+        FieldType::Rows(_, dims) => dims.clone(),
+        FieldType::Plain(_) => Vec::new(),
+    };
+    let mut names =
+        fields.iter().flat_map(|field| [vec![field.name.clone()], dims(field)].concat());
+    match names.find(|name| !is_name(name)) {
+        Some(name) => fault(
+            of.span,
+            format!("`{name}` of `{}` cannot have this name in C++; choose another", of.name),
+        ),
+        None => Ok(()),
+    }
 }
 
 /// The item that a type is.

@@ -284,6 +284,17 @@ fn an_environment_says_what_a_body_cannot_see() {
     let made = translate(&file).unwrap();
     assert!(made.text.contains("state.x += env.params.g;"), "{}", made.text);
     assert_eq!(made.included, None);
+    // Names that the framework's own declarations would have.
+    for (from, to, name) in [
+        ("params! { pub struct P { g:", "params! { pub struct P { short:", "`short` of `P`"),
+        ("S { x: f32 }", "S { x: f32, union: u32 }", "`union` of `S`"),
+        ("S { x: f32 }", "S { x: [f32; double] }", "`double` of `S`"),
+        ("S { x: f32 }", "S { x: f32, θ: f32 }", "`θ` of `S`"),
+    ] {
+        std::fs::write(&file, text.replace(from, to)).unwrap();
+        let found = translate(&file).unwrap_err();
+        assert!(found[0].sentence.contains(name) && found[0].line > 1, "{found:?}");
+    }
     // The state as the contract calls it.
     let viewed = text.replace("self.limit as f32", "2.0").replace("state.y", "state.x");
     let viewed = viewed

@@ -14,7 +14,7 @@ mod team;
 mod value;
 
 pub(crate) use names::Globals;
-pub(crate) use reserved::c_name;
+pub(crate) use reserved::{c_name, is_name};
 pub(crate) use value::{Effects, Val};
 
 use crate::diagnostic::{Result, Span};

@@ -1,17 +1,21 @@
 //! Names that a text cannot use, since C++, its library or the generated code has them.
 
-/// Words that C++ and CUDA keep for themselves, which in Rust are names, if need be behind `r#`, and macros.
-const KEPT: &str = "\
+/// Words that C++ keeps for itself and that are names in Rust, if need be behind `r#`.
+const WORDS: &str = "\
     alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t \
     class compl const const_cast constexpr continue decltype default delete do double \
     dynamic_cast else enum explicit export extern false float for friend goto if inline int long \
     mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public \
     register reinterpret_cast return short signed sizeof static static_assert static_cast struct \
     switch template this thread_local throw true try typedef typeid typename union unsigned using \
-    virtual void volatile wchar_t while xor xor_eq threadIdx blockIdx blockDim gridDim warpSize min max abs \
-    assert NULL EOF errno stdin stdout stderr signbit isnan isinf isfinite linux unix BUFSIZ \
-    CHAR_BIT EXIT_FAILURE EXIT_SUCCESS FLT_EPSILON FLT_MAX FLT_MIN HUGE_VAL INFINITY INT_MAX \
-    INT_MIN LONG_MAX LONG_MIN M_E M_PI NAN RAND_MAX UINT_MAX";
+    virtual void volatile wchar_t while xor xor_eq";
+
+/// Names that CUDA has, and macros.
+const KEPT: &str = "\
+    threadIdx blockIdx blockDim gridDim warpSize min max abs assert NULL EOF errno stdin stdout \
+    stderr signbit isnan isinf isfinite linux unix BUFSIZ CHAR_BIT EXIT_FAILURE EXIT_SUCCESS \
+    FLT_EPSILON FLT_MAX FLT_MIN HUGE_VAL INFINITY INT_MAX INT_MIN LONG_MAX LONG_MIN M_E M_PI NAN \
+    RAND_MAX UINT_MAX";
 
 /// Functions that generated code calls, which a variable would hide.
 const CALLED: &str = "\
@@ -48,7 +52,7 @@ fn framework(name: &str) -> bool {
 /// A Rust name as C takes it: letters that are not ASCII, which NVRTC refuses, become their numbers.
 pub(crate) fn c_name(name: &str) -> String {
     let name = name.strip_prefix("r#").unwrap_or(name);
-    if within(KEPT, name) {
+    if within(WORDS, name) || within(KEPT, name) {
         return format!("{name}_");
     }
     let letter = |c: char| match c.is_ascii() {
@@ -58,7 +62,12 @@ pub(crate) fn c_name(name: &str) -> String {
     name.chars().map(letter).collect()
 }
 
-/// The same, of a variable.
+/// Whether C++ takes a name as it is.
+pub(crate) fn is_name(name: &str) -> bool {
+    name.is_ascii() && !within(WORDS, name)
+}
+
+/// [`c_name`] of a variable.
 pub(super) fn local_name(name: &str) -> String {
     let plain = c_name(name);
     if within(CALLED, &plain) || framework(&plain) { format!("{plain}_") } else { plain }
