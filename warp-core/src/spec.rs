@@ -6,6 +6,9 @@ use crate::space::Space;
 /// Maximum number of groups of agents in an environment.
 pub const MAX_GROUPS: usize = 8;
 
+/// Maximum number of agents in a group: trainers keep a list of them.
+const MAX_AGENTS: usize = 1 << 24;
+
 /// The outside of an environment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EnvSpec {
@@ -26,7 +29,7 @@ pub struct EnvSpec {
 pub struct GroupSpec {
     /// Its name, for example `tagger`: letters of ASCII, digits, `_` and `-`.
     pub name: String,
-    /// Number of agents, at least 1.
+    /// Number of agents, 1 to 2^24.
     pub n_agents: usize,
     /// What one agent observes.
     pub observation: Space,
@@ -164,8 +167,11 @@ impl GroupSpec {
                 self.name
             ));
         }
-        if self.n_agents == 0 {
-            return fail(format!("group \"{}\" has 0 agents", self.name));
+        if !(1..=MAX_AGENTS).contains(&self.n_agents) {
+            let (name, n) = (&self.name, self.n_agents);
+            return fail(format!(
+                "group \"{name}\" has {n} agents, but 1 to {MAX_AGENTS} are possible"
+            ));
         }
         self.observation.validate(env)?;
         self.action.validate(env)?;

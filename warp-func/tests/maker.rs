@@ -12,6 +12,7 @@ use warp_data::{Store, StoreMut};
 use warp_func::{
     ArrayIds, CpuVecEnv, EpisodeTotals, Error, Maker, Registry, Result, Start, VecEnv, VecOptions,
 };
+use worlds::crowd::Crowd;
 use worlds::run;
 use worlds::scalars::{Cart, RoadConfig};
 
@@ -192,4 +193,18 @@ fn arrays_that_trainers_would_misread_are_refused() {
     let words = refused(Carts { unasked: 1, ..HONEST }, &options());
     let expected = "array \"obs.driver\" is f32 [7, 1, 2], but has to be f32 [6, 1, 2]";
     assert!(words.contains(expected), "{words}");
+}
+
+#[test]
+fn a_spec_that_contradicts_itself_is_not_described() {
+    let registry = Registry::new().with::<Crowd>();
+    for (prey, part) in [(0, "has 0 agents"), (u32::MAX, "has 4294967295 agents, but 1 to")] {
+        let config = Table::from_iter([("prey".to_string(), i64::from(prey).into())]);
+        let entry = registry.get("crowd").unwrap();
+        let errors =
+            [entry.describe(&config).unwrap_err(), entry.bytes_per_replica(&config).unwrap_err()];
+        for error in errors.map(|error| error.to_string()) {
+            assert!(error.contains("group \"prey\"") && error.contains(part), "{error}");
+        }
+    }
 }

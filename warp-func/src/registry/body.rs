@@ -64,12 +64,13 @@ impl<E: Env> Kind for Body<E> {
 
     fn describe(&self, config: &Table) -> Result<(Table, EnvSpec)> {
         let config = Self::config(config)?;
-        Ok((config.to_table(), Self::build(&config)?.spec()))
+        Ok((config.to_table(), EnvSpec::of(&Self::build(&config)?)?))
     }
 
     fn bytes_per_replica(&self, config: &Table) -> Result<u128> {
         let env = Self::build(&Self::config(config)?)?;
-        Ok(crate::executor::plan::plan(&env, &env.spec(), &VecOptions::default())?.0.bytes())
+        let spec = EnvSpec::of(&env)?;
+        Ok(crate::executor::plan::plan(&env, &spec, &VecOptions::default())?.0.bytes())
     }
 
     fn bytes_per_pool_row(&self, config: &Table) -> Result<u128> {
