@@ -19,6 +19,7 @@ pub mod league;
 pub mod learner;
 mod memory_check;
 pub mod metrics;
+mod not_finite;
 mod parallel;
 pub mod resumption;
 mod run_loop;

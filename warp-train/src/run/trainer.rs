@@ -17,6 +17,7 @@ use crate::run::league::Standing;
 use crate::run::learner::Learner;
 pub use crate::run::memory_check::check_memory;
 use crate::run::metrics::{EpisodeMetrics, IterationMetrics, by_policy};
+use crate::run::not_finite;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -220,7 +221,7 @@ impl Trainer {
         self.taken = Taken::default();
         let done = self.learner.iterate(&mut *self.envs, progress, n);
         // Before anything of this rank goes: kernels of the others may still write into its memory.
-        let done = done.map_err(|e| diverged(e, step));
+        let done = done.map_err(|e| self.explained(e, step));
         let done = done.inspect_err(|error| self.config.world.give_up_for(error))?;
         let iterations = Some(Span { begin: started, end: Instant::now() });
         self.spans = Spans { iterations, evaluation: None };
@@ -239,6 +240,19 @@ impl Trainer {
             self.metrics(one, &phases)
         };
         Ok(done.iter().map(metrics).collect())
+    }
+
+    /// A policy's error as the run's, with the environment's numbers that have caused it.
+    fn explained(&mut self, error: Error, step: u64) -> Error {
+        let of_numbers = matches!(error, Error::Sample(_) | Error::Policy { .. });
+        let known = of_numbers && self.envs.sync().is_ok();
+        let cause = known.then(|| not_finite::found(&mut *self.envs)).flatten();
+        match (diverged(error, step), cause) {
+            (Error::Broken { step, reason }, Some(cause)) => {
+                Error::Broken { step, reason: format!("{reason}; {cause}") }
+            }
+            (error, _) => error,
+        }
     }
 
     /// What there is to say of the iteration that was just done.
