@@ -148,7 +148,25 @@ impl Emitter<'_> {
                 "usize has 32 bits on a GPU; cast to u32 first, which makes the truncation explicit",
             );
         }
+        // The framework's dimensions are signed in C++, and of no integer type, until they are cast.
+        let dimension = *from == Ty::Usize && self.has_dimension(inner);
         let (from, to) = (self.ty(from), self.ty(to));
-        Ok(if from == to { val } else { converted(&to, &val) })
+        Ok(if from == to && !dimension { val } else { converted(&to, &val) })
+    }
+
+    /// Whether a length that is signed in C++ is part of an expression.
+    fn has_dimension(&mut self, expr: &Expr) -> bool {
+        let mut rows = Vec::new();
+        crate::walk::everything(expr, &mut |part| {
+            if let Kind::Len(of) = &part.kind {
+                rows.push(of);
+            }
+        });
+        rows.into_iter().any(|of| {
+            let row = self.apart(|emitter| emitter.row(of)).ok().and_then(|(row, _)| row);
+            let unsigned =
+                |text: &str| text.starts_with("WARP_LEN_") || text.starts_with("WARP_TABLE_LEN_");
+            row.and_then(|row| row.len).is_some_and(|len| !unsigned(&len.text))
+        })
     }
 }
