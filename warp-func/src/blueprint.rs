@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::executor::starts::fields;
 use crate::pool::StateField;
 use warp_core::kernel_text::kernel_text;
-use warp_core::{DType, Env, EnvSpec, Layout, Table, TableData};
+use warp_core::{DType, Env, EnvSpec, Layout, State, Table, TableData};
 
 /// An environment with its configuration, as data.
 #[derive(Debug, Clone)]
@@ -49,12 +49,14 @@ impl Blueprint {
     /// The blueprint of `env`.
     ///
     /// # Errors
-    /// A spec that contradicts itself, a state field with an unknown dimension, or a CUDA body without its three functions.
+    /// A spec that contradicts itself, a state field with an unknown dimension, a CUDA body without its three functions,
+    /// or one of a state with rows for a single thread.
     pub fn new<E: Env>(env: &E) -> Result<Self> {
         let spec = EnvSpec::of(env)?;
         let body = match E::kernel() {
             Some(kernel) => {
                 kernel.validate()?;
+                check_layout(E::NAME, E::State::SCALARS, kernel.layout)?;
                 let text = kernel_text(env, &kernel);
                 Some(Body { file: kernel.file, text, layout: kernel.layout })
             }
@@ -62,6 +64,16 @@ impl Blueprint {
         };
         Ok(Self { name: E::NAME, spec, fields: fields(env)?, tables: shared(&env.tables()), body })
     }
+}
+
+/// Rows do not fit into the registers of one thread.
+fn check_layout(env: &str, of_scalars: bool, layout: Layout) -> Result<()> {
+    if of_scalars || layout == Layout::TeamPerReplica {
+        return Ok(());
+    }
+    let reason = "its state has rows, but its kernel has Layout::ThreadPerReplica; a team of threads steps \
+        rows, Layout::TeamPerReplica";
+    Err(warp_core::Error::InvalidSpec { env: env.into(), reason: reason.into() }.into())
 }
 
 fn shared(tables: &[Table<'_>]) -> Vec<SharedTable> {
@@ -73,4 +85,23 @@ fn shared(tables: &[Table<'_>]) -> Vec<SharedTable> {
         SharedTable { name: table.name, dtype, shape: table.shape.clone(), bits }
     };
     tables.iter().map(table).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_for_teams() {
+        let check = |of_scalars, layout| check_layout("herd", of_scalars, layout);
+        let error = check(false, Layout::ThreadPerReplica).unwrap_err().to_string();
+        assert!(error.starts_with("environment \"herd\": its state has rows"), "{error}");
+        for (of_scalars, layout) in [
+            (true, Layout::ThreadPerReplica),
+            (true, Layout::TeamPerReplica),
+            (false, Layout::TeamPerReplica),
+        ] {
+            check(of_scalars, layout).unwrap();
+        }
+    }
 }
