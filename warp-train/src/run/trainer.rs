@@ -220,8 +220,8 @@ impl Trainer {
         let progress = Progress { iteration, env_steps: step, seed };
         self.taken = Taken::default();
         let done = self.learner.iterate(&mut *self.envs, progress, n);
-        // Before anything of this rank goes: kernels of the others may still write into its memory.
         let done = done.map_err(|e| self.explained(e, step));
+        // Before anything of this rank goes: kernels of the others may still write into its memory.
         let done = done.inspect_err(|error| self.config.world.give_up_for(error))?;
         let iterations = Some(Span { begin: started, end: Instant::now() });
         self.spans = Spans { iterations, evaluation: None };
