@@ -93,7 +93,7 @@ fn numbers_of_the_environment_that_are_not_finite_are_named() {
         let learner = Box::new(AnyLearner::new(&config, 1).unwrap());
         let mut trainer = Trainer::new(config, &registry, learner, 1).unwrap();
         let error = trainer.iterate_times(2).unwrap_err().to_string();
-        assert!(error.starts_with("the run failed at step 0: policy \"one\""), "{error}");
+        assert!(error.starts_with("the run failed at step 0: "), "{error}");
         assert!(error.contains(&words), "{error}");
     }
 }
