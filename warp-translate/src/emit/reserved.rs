@@ -34,6 +34,10 @@ const LIBRARY: &str = "\
     llrint lrint lround mul24 nice norm normcdf pause putchar raise rand random saturate sincos \
     sleep srand srandom sync tolower toupper umax umin umul24 usleep";
 
+/// What CUDA has vectors of, which are called so with their dimension behind it.
+const VECTORS: &str = "\
+    char double float int long longlong short uchar uint ulong ulonglong ushort";
+
 /// Names of the text around a body.
 const AROUND: &str = "\
     Env State Params Actions StepOut Observation N_GROUPS reset step observe main work groups \
@@ -73,11 +77,18 @@ pub(super) fn local_name(name: &str) -> String {
     if within(CALLED, &plain) || framework(&plain) { format!("{plain}_") } else { plain }
 }
 
-/// The same, of a function, a constant, a struct or an enum.
+/// Whether CUDA has a type with a name.
+fn is_type(name: &str) -> bool {
+    let of = name.strip_suffix(['1', '2', '3', '4']);
+    name == "dim3" || of.is_some_and(|of| within(VECTORS, of))
+}
+
+/// [`c_name`] of a function, a constant, a struct or an enum.
 pub(super) fn item_name(name: &str) -> String {
     let plain = local_name(name);
     let float = within(FLOATS, plain.strip_suffix('f').unwrap_or(&plain));
-    let taken = float || within(FLOATS, &plain) || within(LIBRARY, &plain);
+    let function = float || within(FLOATS, &plain) || within(LIBRARY, &plain);
+    let taken = function || is_type(&plain);
     if taken { format!("{plain}_") } else { plain }
 }
 
@@ -101,5 +112,7 @@ mod tests {
         let items =
             ["rand", "floor", "floorf", "__x", "fabsf", "WarpDraw", "half", "cf"].map(item_name);
         assert_eq!(items.join(" "), "rand_ floor_ floorf_ __x_ fabsf_ WarpDraw_ half cf");
+        let types = ["dim3", "float4", "ulonglong2", "float5", "point2"].map(item_name);
+        assert_eq!(types.join(" "), "dim3_ float4_ ulonglong2_ float5 point2");
     }
 }
