@@ -23,7 +23,7 @@ fn refused(folder: &Folder, args: &[&str], words: &str) -> Said {
 }
 
 /// Arguments and what the sentence must hold; `--set` values for cartpole.
-const SETTINGS: [(&str, &str); 58] = [
+const SETTINGS: [(&str, &str); 59] = [
     ("gama=0.9", "\"gamma\""),
     ("env.episode_lenght=5", "\"env.episode_length\""),
     ("policy.pole.gama=0.9", "\"policy.pole.gamma\""),
@@ -64,7 +64,8 @@ const SETTINGS: [(&str, &str); 58] = [
     ("learning_rate=[[5, 1], [3, 1]]", "increasing"),
     ("num_minibatches=0", "num_minibatches = 0"),
     ("num_minibatches=1000000000000", "num_minibatches = 1000000000000"),
-    ("update_epochs=0", "update_epochs = 0"),
+    ("update_epochs=0", "update_epochs = 0: must lie between 1 and 65535"),
+    ("update_epochs=4294967296", "update_epochs = 4294967296"),
     ("clip_coef=-1", "clip_coef = -1"),
     ("clip_coef=1e300", "clip_coef = 1"),
     ("vf_coef=-1", "vf_coef = -1"),

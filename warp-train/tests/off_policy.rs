@@ -380,6 +380,7 @@ fn bad_values_are_refused() {
     for (keys, words) in [
         ("train_freq = 3", "train_freq = 3: num_steps = 8 must be a multiple of it"),
         ("train_freq = 0", "train_freq = 0: must be at least 1"),
+        ("gradient_steps = 4294967296", "gradient_steps = 4294967296: must be at most 1000000"),
         ("batch_size = 0", "batch_size = 0: must be at least 1"),
         ("buffer_size = 0", "buffer_size = 0: must be at least 1"),
         ("gradient_steps = 0", "gradient_steps = 0: must be at least 1"),

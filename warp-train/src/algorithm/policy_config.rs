@@ -39,7 +39,7 @@ warp_core::config! {
         pub gae_lambda: Schedule = Schedule::constant(0.95),
         /// PPO: minibatches into which the rollout is divided in each epoch.
         pub num_minibatches: usize = 4,
-        /// PPO: epochs, that is, passes over the rollout.
+        /// PPO: epochs, that is, passes over the rollout, 1 to 65,535.
         pub update_epochs: usize = 4,
         /// Whether advantages are normalised to mean 0 and standard deviation 1 (PPO: in each minibatch).
         pub norm_adv: bool = true,
@@ -127,7 +127,7 @@ warp_core::config! {
         pub learning_starts: u64 = 100,
         /// Steps of every replica between updates; num_steps is a multiple of it.
         pub train_freq: usize = 1,
-        /// Updates after each `train_freq` steps, each with its own batch.
+        /// Updates after each `train_freq` steps, each with its own batch, 1 to 1,000,000.
         pub gradient_steps: usize = 1,
         /// Steps of n-step returns; fewer where an episode ends.
         pub n_step: usize = 1,

@@ -7,6 +7,10 @@ use crate::config::run_config::RunConfig;
 use crate::error::{Error, Result};
 use warp_core::{ConfigValue, EnvSpec, Space};
 
+/// Passes over a rollout at most: beside a shard's number, one of a pass has room for 16 bits.
+const MOST_EPOCHS: usize = 65_535;
+/// Updates between two steps at most: somebody who stops a run waits for them.
+const MOST_UPDATES: usize = 1_000_000;
 /// Hidden layers at most: far more than learn anything without shortcuts between them.
 const MOST_LAYERS: usize = 64;
 /// Values that a critic's distribution can have.
@@ -39,8 +43,9 @@ pub(crate) fn check_policy(plan: &PolicyPlan, spec: &EnvSpec, run: &RunConfig) -
         let reason = format!("at most {MOST_LAYERS} layers are possible");
         return invalid("hidden", format!("{} layers", config.hidden.len()), &reason);
     }
-    if config.update_epochs == 0 {
-        return invalid("update_epochs", "0".into(), "must be at least 1");
+    if !(1..=MOST_EPOCHS).contains(&config.update_epochs) {
+        let reason = format!("must lie between 1 and {MOST_EPOCHS}");
+        return invalid("update_epochs", config.update_epochs.to_string(), &reason);
     }
     let agents = plan.n_agents();
     // Too many to count are refused for memory, later.
@@ -136,6 +141,10 @@ fn check_off_policy(plan: &PolicyPlan, run: &RunConfig) -> Result<()> {
         if value == 0 {
             return invalid(key, "0".into(), "must be at least 1");
         }
+    }
+    if config.gradient_steps > MOST_UPDATES {
+        let reason = format!("must be at most {MOST_UPDATES}");
+        return invalid("gradient_steps", config.gradient_steps.to_string(), &reason);
     }
     if config.n_step > config.buffer_size {
         let reason = format!("must be at most buffer_size = {}", config.buffer_size);

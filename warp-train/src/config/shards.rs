@@ -5,9 +5,6 @@ use crate::error::{Error, Result};
 use crate::world::World;
 use std::ops::Range;
 
-/// Epochs of several shards at most: their numbers share a word with those of shards.
-const MOST_EPOCHS: usize = 65_535;
-
 /// The shards of a run, and which of them this rank has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shards {
@@ -98,13 +95,6 @@ impl TrainConfig {
                 "policy \"{name}\": batch_size = {n} can't be divided evenly into {shards} shards; shards that \
                  fit: {}",
                 fits(n)
-            )));
-        }
-        let epochs = |plan: &&PolicyPlan| plan.config.update_epochs > MOST_EPOCHS;
-        if let Some(PolicyPlan { name, config, .. }) = self.policies.iter().find(epochs) {
-            return Err(Error::Invalid(format!(
-                "policy \"{name}\": update_epochs = {}: with several shards at most {MOST_EPOCHS} are possible",
-                config.update_epochs
             )));
         }
         (self.world, self.run.shards) = (world, Some(shards));
@@ -200,11 +190,6 @@ mod tests {
                 "num_envs = 10",
                 4,
                 "num_envs = 10 can't be divided evenly into 4 shards; shards that fit: 1, 2, 5, 10",
-            ),
-            (
-                "num_envs = 8\nupdate_epochs = 65536",
-                4,
-                "update_epochs = 65536: with several shards at most 65535",
             ),
             (
                 "num_envs = 8\nalgorithm = \"dqn\"\nbatch_size = 6",
