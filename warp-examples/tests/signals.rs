@@ -70,7 +70,7 @@ fn a_second_signal_ends_the_run_at_once() {
     let folder = Folder::new("second-signal");
     // An iteration of minutes.
     let long =
-        ["--set=num_steps=4096", "--set=update_epochs=100000", "--envs", "64", "--out", "run"];
+        ["--set=num_steps=4096", "--set=update_epochs=65535", "--envs", "64", "--out", "run"];
     let mut child = folder.spawn(&[&["train", "cartpole"], &long[..]].concat());
     folder.wait_for(|_| handles(&child, 15).then_some(()));
     // A signal before the first iteration would end the run in order, with nothing done.
