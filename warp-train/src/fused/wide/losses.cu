@@ -1,15 +1,17 @@
 // Losses of samples whose outputs are in memory, and their gradients.
 
 // Samples of a block of losses, and whether shared memory has room for their outputs and masks: each is read several
-// times, by threads whose rows lie far apart.
+// times, by threads whose rows lie far apart. Of the 48 KB that a block has, sums take 10 where threads have one each, and
+// hardly anything where each warp has one.
 #define WIDE_OF_LOSSES (256 / P_LANES)
-#define WIDE_LOSSES_NEAR (WIDE_OF_LOSSES * (4 * (P_OUT + 1) + P_MASK) <= 47 * 1024)
+#define WIDE_LOSSES_NEAR (WIDE_OF_LOSSES * (4 * (P_OUT + 1) + P_MASK) <= (P_LANES == 32 ? 46 : 36) * 1024)
 
 struct WideNearRows {
     float outs[WIDE_LOSSES_NEAR ? WIDE_OF_LOSSES * (P_OUT + 1) : 1];
     unsigned int cells[WIDE_OF_LOSSES];
     WideMaskWord masks[WIDE_LOSSES_NEAR ? WIDE_OF_LOSSES * P_MASK / sizeof(WideMaskWord) + 1 : 1];
 };
+static_assert(sizeof(WideNearRows) + 5 * sizeof(double) * (P_LANES == 32 ? 8 : 256) <= 48 * 1024, "no room for sums");
 
 // Copies n numbers, MOST at most, of which number i comes from from(i), to a place that to(i) gives: all of a thread's loads are
 // under way before it stores anything.
